@@ -90,6 +90,7 @@ layouts! {
     copy(P = [Async, Overlap, Mbarriers, Registers, Tensor]),
     grid(G = [0, 1]),
     raster(X = [8, 1]),
+    cluster(N of BM = [1, 2]),
     split(Z = [1, 2, 4, 8, 0]),
     min_blocks(Q = [2, 1])
 )]

@@ -414,7 +414,7 @@ fn bulk_copies() -> Kernel {
     b.push(Stmt::If { condition, then: first, otherwise: vec![] });
     b.push(Stmt::Barrier(Barrier::Cluster));
     b.push(Stmt::MbarrierArrive { barrier: barrier(1), expect: None });
-    b.push(Stmt::MbarrierWait { barrier: barrier(0), parity: int(0) });
+    b.push(Stmt::MbarrierWait { barrier: barrier(0), parity: int(0), scope: Scope::Block });
     let kind = ParamKind::Workspace { dtype: DType::U32, len: HostExpr::Const(1) };
     b.kernel.params.push(Param { name: "meetings".into(), kind });
     b.push(Stmt::Barrier(Barrier::Grid { counter: b.kernel.params.len() - 1 }));

@@ -202,7 +202,8 @@ impl Mutator<'_> {
             | Stmt::WgmmaCommit
             | Stmt::SetRegisters { .. }
             | Stmt::MbarrierInit { .. }
-            | Stmt::MbarrierArrive { .. } => {}
+            | Stmt::MbarrierArrive { .. }
+            | Stmt::MbarrierArriveAt { .. } => {}
             Stmt::AsyncArrive { .. } | Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::AsyncCommit => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } => unreachable!("taken out whole"),
             Stmt::WgmmaWait { .. } | Stmt::WgmmaFence | Stmt::ProxyFence => {

@@ -103,7 +103,7 @@ impl Step<'_, '_> {
     /// The access of some lanes of this warp as the shadow records it.
     pub(super) fn entry(&self, lanes: u32, kind: Kind) -> Entry {
         let warp = &self.warp;
-        Entry { block: self.block.index, epoch: warp.epoch, lanes, pc: warp.pc - 1, warp: warp.index as u8, kind, bytes: 0 }
+        Entry { block: warp.clocks[0].block(), epoch: warp.epoch, lanes, pc: warp.pc - 1, warp: warp.index as u8, kind, bytes: 0 }
     }
 
     /// Checks and records the order of an access by lanes to one address.

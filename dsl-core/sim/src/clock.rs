@@ -65,6 +65,11 @@ impl Clock {
         Clock { block, own: Rc::new(Row::new(warps)), foreign: None }
     }
 
+    /// The block of the thread whose clock it is.
+    pub(super) fn block(&self) -> u32 {
+        self.block
+    }
+
     fn row(&self, block: u32) -> Option<&Rc<Row>> {
         if block == self.block { Some(&self.own) } else { self.foreign.as_ref()?.get(&block) }
     }
@@ -74,6 +79,11 @@ impl Clock {
     pub(super) fn observed(&self, block: u32, warp: usize, lanes: u32, epoch: u32) -> bool {
         let Some(row) = self.row(block) else { return lanes == 0 };
         row.warps[warp] >= epoch || row.observed_lanes(warp, lanes, epoch)
+    }
+
+    /// Whether some lane's accesses of that epoch were observed.
+    pub(super) fn observed_any(&self, block: u32, warp: usize, epoch: u32) -> bool {
+        self.row(block).is_some_and(|row| row.threads[warp * 32..warp * 32 + 32].iter().any(|seen| *seen >= epoch))
     }
 
     /// Whether two clocks are one and the same object.

@@ -248,7 +248,7 @@ impl Step<'_, '_> {
             ended.extend(self.warp.flights.groups.pop_front().unwrap_or_default());
         }
         for flight in &ended {
-            let landed = Entry { pc: flight.issued.pc, ..self.entry(1, Kind::Read) };
+            let landed = Entry { pc: flight.issued.pc, ..self.entry(u32::MAX, Kind::MatrixRead) };
             for (space, at) in &flight.reads {
                 if let (_, Some(shadow)) = self.bytes(*space) {
                     shadow.land(*at as usize, SharedMatrix::CHUNK as usize, flight.issued, landed);

@@ -53,8 +53,17 @@ pub(super) struct Mbarrier {
     pub(super) slot: u32,
     /// Copies that complete on it are seen by matrix units as they are.
     pub(super) by_proxy: bool,
-    pub(super) arrived: Option<Clock>,
-    pub(super) completed: Option<Clock>,
+    /// What those knew that have arrived in this phase, and in the phases before.
+    pub(super) arrived: Known,
+    pub(super) completed: Known,
+}
+
+/// What arrivals make known to who waits for the block's own, and to who waits for those of the cluster.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) block: Option<Clock>,
+    /// As the block's in a launch without clusters, where it is left out.
+    pub(super) cluster: Option<Clock>,
 }
 
 /// 32-byte sectors of a buffer that were read and written.
@@ -368,7 +377,8 @@ impl<'a> Machine<'a> {
         let (index, pc) = (block.index, warp.pc);
         let first = warp.index * 32;
         block.warps[w] = Some(warp);
-        if std::mem::take(&mut block.wake) {
+        // Those of other blocks of the cluster as well.
+        for block in self.resident.iter_mut().filter_map(|b| std::mem::take(&mut b.wake).then_some(b)) {
             for other in block.warps.iter_mut().flatten().filter(|o| o.status == Status::Mbarrier) {
                 other.status = Status::Ready;
             }

@@ -71,6 +71,8 @@ pub(super) struct TensorStep {
     pub(super) map: usize,
     pub(super) at: Vec<Slot>,
     pub(super) barrier: PlaceOp,
+    /// All blocks of the cluster receive it.
+    pub(super) to_all: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -259,9 +261,14 @@ pub(super) enum Op {
         barrier: PlaceOp,
         expect: Option<Slot>,
     },
+    MbarrierArriveAt {
+        barrier: PlaceOp,
+        block: Slot,
+    },
     MbarrierWait {
         barrier: PlaceOp,
         parity: Slot,
+        scope: Scope,
     },
     BulkCopy(Box<BulkStep>),
     TensorCopy(Box<TensorStep>),

@@ -23,6 +23,8 @@ pub(super) enum Kind {
     AsyncRead,
     /// A write of an asynchronous copy in flight.
     AsyncWrite,
+    /// A read of a matrix unit for which all lanes of a warp have waited: who has observed one of them since has observed it.
+    MatrixRead,
 }
 
 impl Kind {
@@ -30,7 +32,7 @@ impl Kind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Empty => "nothing",
-            Kind::Read => "read",
+            Kind::Read | Kind::MatrixRead => "read",
             Kind::Write => "write",
             Kind::AtomicBlock | Kind::AtomicDevice => "atomic",
             Kind::AsyncRead => "asynchronous read",
@@ -49,10 +51,10 @@ impl Kind {
     }
 
     const fn conflict(self, other: Kind, same_block: bool) -> bool {
-        use Kind::{AsyncRead, AtomicBlock, AtomicDevice, Empty, Read};
+        use Kind::{AsyncRead, AtomicBlock, AtomicDevice, Empty, MatrixRead, Read};
         match (self, other) {
             (Empty, _) | (_, Empty) => false,
-            (Read | AsyncRead, Read | AsyncRead) => false,
+            (Read | AsyncRead | MatrixRead, Read | AsyncRead | MatrixRead) => false,
             (AtomicDevice, AtomicDevice) => false,
             (AtomicBlock | AtomicDevice, AtomicBlock | AtomicDevice) => !same_block,
             _ => true,
@@ -60,7 +62,16 @@ impl Kind {
     }
 }
 
-const KINDS: [Kind; 7] = [Kind::Empty, Kind::Read, Kind::Write, Kind::AtomicBlock, Kind::AtomicDevice, Kind::AsyncRead, Kind::AsyncWrite];
+const KINDS: [Kind; 8] = [
+    Kind::Empty,
+    Kind::Read,
+    Kind::Write,
+    Kind::AtomicBlock,
+    Kind::AtomicDevice,
+    Kind::AsyncRead,
+    Kind::AsyncWrite,
+    Kind::MatrixRead,
+];
 
 /// [`Kind::conflict`] as bits of the other kind, by whether both are of one block and by this kind.
 const CONFLICTS: [[u8; KINDS.len()]; 2] = {
@@ -245,6 +256,9 @@ fn meet(e: &mut Entry, access: &Entry, clock: &Clock, merged: bool) -> Result<bo
 fn ordered(e: &Entry, access: &Entry, clock: &Clock) -> bool {
     if e.kind.in_flight() {
         return false;
+    }
+    if e.kind == Kind::MatrixRead {
+        return e.same_warp(access) || clock.observed_any(e.block, e.warp as usize, e.epoch);
     }
     let mut lanes = e.lanes;
     if e.same_warp(access) && access.lanes.is_power_of_two() {

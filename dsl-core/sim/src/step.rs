@@ -108,7 +108,7 @@ impl Step<'_, '_> {
                 return Ok(Some(Pause::Done));
             }
             Op::Barrier(barrier) => return self.barrier(*barrier),
-            Op::MbarrierWait { barrier, parity } => return self.mbarrier_wait(barrier, *parity),
+            Op::MbarrierWait { barrier, parity, scope } => return self.mbarrier_wait(barrier, *parity, *scope),
             Op::Load { .. } | Op::Store { .. } | Op::LoadVector { .. } | Op::StoreVector { .. } => self.memory(op)?,
             Op::Atomic(step) => self.atomic(step)?,
             Op::StoreRelaxed { access, value } => self.store_relaxed(access, *value)?,
@@ -121,6 +121,7 @@ impl Step<'_, '_> {
             Op::AsyncArrive { barrier } => self.async_arrive(barrier)?,
             Op::MbarrierInit { barrier, count } => self.mbarrier_init(barrier, *count)?,
             Op::MbarrierArrive { barrier, expect } => self.mbarrier_arrive(barrier, *expect)?,
+            Op::MbarrierArriveAt { barrier, block } => self.mbarrier_arrive_at(barrier, *block)?,
             Op::BulkCopy(step) => self.bulk_copy(step)?,
             Op::TensorCopy(step) => self.tensor_copy(step)?,
             Op::Mma(step) => self.mma(step)?,

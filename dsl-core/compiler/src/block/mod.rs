@@ -27,8 +27,8 @@ mod visit;
 
 pub(crate) use demands::Demands;
 pub(crate) use stmt::{
-    Access, Alone, Block, Carry, Combine, Cut, Cuts, Finish, FinishWay, Grid, Loop, Meet, Operator, Reading, Rows, Stmt, Tail, Tickets,
-    Told, Window,
+    Access, Alone, Block, Carry, Combine, Cut, Cuts, Finish, FinishWay, Grid, Loop, Meet, Neighbours, Operator, Reading, Rows, Stmt, Tail,
+    Tickets, Told, Window,
 };
 pub(crate) use visit::{visit, visit_mut};
 

@@ -174,6 +174,8 @@ pub(crate) struct Grid {
     pub raster: Option<Raster>,
     /// From which end on blocks take the tiles.
     pub order: TileOrder,
+    /// Blocks of a cluster take neighbouring tiles.
+    pub neighbours: Option<Neighbours>,
     /// A block takes neighbouring tiles: what blocks have is combined in the order of the tiles.
     pub in_order: bool,
     /// Blocks take their tiles by tickets, so that they begin in the order of the tiles.
@@ -189,6 +191,15 @@ pub(crate) struct Grid {
     /// Every length is a multiple of its tile.
     pub divides: bool,
     pub tail: Tail,
+}
+
+/// Blocks of a cluster at neighbouring tiles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Neighbours {
+    /// As many as a cluster has.
+    pub blocks: i64,
+    /// Along which of the loop's tile indices.
+    pub axis: usize,
 }
 
 /// What tickets say that blocks take.

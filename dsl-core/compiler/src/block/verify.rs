@@ -3,8 +3,8 @@
 mod alone;
 
 use super::{
-    Access, Block, Carry, Combine, Finish, FinishWay, Form, Handover, Index, Kernel, Loop, Op, Operator, ParamKind, Pipeline, Range,
-    RingPlan, Stmt, Tail, Ty, ValueId, Window,
+    Access, Block, Carry, Combine, Finish, FinishWay, Form, Handover, Index, Kernel, Loop, Neighbours, Op, Operator, ParamKind, Pipeline,
+    Range, RingPlan, Stmt, Tail, Ty, ValueId, Window,
 };
 use crate::block::{operands, print};
 use girih_ir::layout::Layout;
@@ -323,6 +323,10 @@ impl Check<'_> {
         super::visit(&l.body, &mut |s| meets |= matches!(s, Stmt::OverCluster(_)));
         rule(l.grid.is_some() || !meets, || "the blocks of a cluster reduce together within a loop".into())?;
         let Some(grid) = &l.grid else { return Ok(()) };
+        if let Some(Neighbours { blocks, axis }) = grid.neighbours {
+            let legal = blocks == self.page.launch.cluster && axis < l.vars.len() && matches!(l.plan.pipeline, Pipeline::Roles { .. });
+            rule(legal, || format!("{blocks} blocks at neighbouring tiles are no cluster whose rings a warp fills"))?;
+        }
         if let Some(inner) = grid.shared {
             rule(l.place_of(inner).is_some(), || "the loop that is shared is not there".into())?;
         }
@@ -343,6 +347,9 @@ impl Check<'_> {
             Pipeline::Multistage { ring, copies } => {
                 self.ring(ring)?;
                 self.copied(l, &copies.windows)?;
+                let neighbours = self.page.grid_loop().and_then(|l| l.grid.as_ref()).and_then(|grid| grid.neighbours);
+                let parts = neighbours.is_some() == !copies.to_all.is_empty() && copies.to_all.iter().all(|v| copies.windows.contains(v));
+                rule(parts, || "blocks bring parts of copies for each other, and are no neighbours, or of what is not copied".into())?;
                 self.read_through(l, ring, &copies.windows)
             }
             Pipeline::GridPrefetch { stages, loads, .. } => rule(l.grid.is_some() && *stages >= 2 && !loads.is_empty(), || {

@@ -67,8 +67,11 @@ pub(super) enum Helper {
     LoadMatrix(LoadMatrix),
     Mma(Atom),
     MbarrierExpect,
+    /// What blocks of a cluster do at one another's.
+    MbarrierCluster,
     Elect,
     TensorCopy(u32),
+    TensorCopyToAll(u32),
     ProxyFence,
     SharedMatrix,
     WgmmaGroups,
@@ -81,7 +84,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 58] = [
+    const PLAIN: [Helper; 59] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -135,6 +138,7 @@ impl Helper {
         Helper::LoadKept,
         Helper::LoadOnce,
         Helper::MbarrierExpect,
+        Helper::MbarrierCluster,
         Helper::Elect,
         Helper::ProxyFence,
         Helper::SetRegisters,
@@ -151,7 +155,7 @@ impl Helper {
             .flat_map(|t| (1..=GroupAtom::WIDEST / 8).map(move |n| GroupAtom { n: 8 * n, a: t.a, b: t.b, accumulator: t.accumulator }));
         let groups = groups.filter(GroupAtom::exists).flat_map(|atom| [false, true].map(|fed| wgmma::wgmma_name(atom, fed)));
         plain
-            .chain(["copy_box".to_string()])
+            .chain(["copy_box", "copy_box_to_all"].map(str::to_string))
             .chain(loads.map(matrix::load_name))
             .chain(ATOMS.into_iter().map(matrix::mma_name))
             .chain(groups)
@@ -192,6 +196,7 @@ impl Helper {
             Helper::AsyncArrive => &["copy_async_arrive"],
             Helper::Mbarrier => &["mbarrier_init", "mbarrier_arrive", "mbarrier_wait"],
             Helper::MbarrierExpect => &["mbarrier_arrive_expect"],
+            Helper::MbarrierCluster => &["mbarrier_arrive_at", "mbarrier_wait_cluster"],
             Helper::BulkCopy => &["copy_bulk"],
             Helper::SliceBarrier => &["sync_slice"],
             Helper::ClusterBarrier => &["sync_cluster"],
@@ -209,6 +214,7 @@ impl Helper {
             Helper::LoadOnce => &["load_once"],
             Helper::Elect => &["elect"],
             Helper::TensorCopy(_) => &["copy_box"],
+            Helper::TensorCopyToAll(_) => &["copy_box_to_all"],
             Helper::ProxyFence => &["fence_async_proxy"],
             Helper::SetRegisters => &["more_registers", "fewer_registers"],
             Helper::SharedMatrix => &["shared_matrix"],
@@ -224,7 +230,8 @@ impl Helper {
             Helper::AtomicFloatMax | Helper::AtomicFloatMaxSystem => &[Helper::NanMax],
             Helper::IntToBfloat16 | Helper::UintToBfloat16 | Helper::LongToBfloat16 | Helper::UlongToBfloat16 => &[Helper::FloatToBfloat16],
             Helper::Wgmma(_) | Helper::WgmmaFed(_) => &[Helper::SharedMatrix, Helper::WgmmaGroups],
-            Helper::TensorCopy(_) => &[Helper::TensorMap, Helper::Mbarrier],
+            Helper::TensorCopy(_) | Helper::TensorCopyToAll(_) => &[Helper::TensorMap, Helper::Mbarrier],
+            Helper::MbarrierCluster => &[Helper::Mbarrier],
             Helper::SetRegisters => &[Helper::WgmmaGroups],
             _ => &[],
         }
@@ -237,7 +244,8 @@ impl Helper {
             Helper::Mma(atom) => return matrix::mma_text(atom).into(),
             Helper::Wgmma(atom) => return wgmma::wgmma_text(atom, false).into(),
             Helper::WgmmaFed(atom) => return wgmma::wgmma_text(atom, true).into(),
-            Helper::TensorCopy(axes) => return wgmma::tensor_copy_text(axes).into(),
+            Helper::TensorCopy(axes) => return wgmma::tensor_copy_text(axes, false).into(),
+            Helper::TensorCopyToAll(axes) => return wgmma::tensor_copy_text(axes, true).into(),
             Helper::Elect => wgmma::ELECT,
             Helper::ProxyFence => wgmma::PROXY_FENCE,
             Helper::SetRegisters => wgmma::SET_REGISTERS,
@@ -280,6 +288,7 @@ impl Helper {
             Helper::CopyAsync => memory::COPY_ASYNC,
             Helper::Mbarrier => memory::MBARRIER,
             Helper::MbarrierExpect => memory::MBARRIER_EXPECT,
+            Helper::MbarrierCluster => memory::MBARRIER_CLUSTER,
             Helper::Turns => memory::TURNS,
             Helper::AsyncArrive => memory::ASYNC_ARRIVE,
             Helper::BulkCopy => memory::BULK_COPY,

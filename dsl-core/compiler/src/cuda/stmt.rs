@@ -69,10 +69,20 @@ impl Writer<'_> {
                     }
                 }
             }
-            Stmt::MbarrierWait { barrier, parity } => {
+            Stmt::MbarrierArriveAt { barrier, block } => {
+                self.uses(Helper::MbarrierCluster);
+                let (barrier, block) = (self.mbarrier(barrier), self.index(block));
+                self.line(format!("mbarrier_arrive_at({barrier}, {block});"));
+            }
+            Stmt::MbarrierWait { barrier, parity, scope } => {
                 let barrier = self.mbarrier(barrier);
                 let parity = self.index(parity);
-                self.line(format!("mbarrier_wait({barrier}, {parity});"));
+                if *scope == Scope::Block {
+                    self.line(format!("mbarrier_wait({barrier}, {parity});"));
+                } else {
+                    self.uses(Helper::MbarrierCluster);
+                    self.line(format!("mbarrier_wait_cluster({barrier}, {parity});"));
+                }
             }
             Stmt::BulkCopy { shared, global, bytes, barrier } => {
                 self.uses(Helper::BulkCopy);
@@ -80,7 +90,7 @@ impl Writer<'_> {
                 let (bytes, barrier) = (self.index(bytes), self.mbarrier(barrier));
                 self.line(format!("copy_bulk({to}, {from}, {bytes}, {barrier});"));
             }
-            Stmt::TensorCopy { shared, map, at, barrier } => self.tensor_copy(shared, *map, at, barrier),
+            Stmt::TensorCopy { shared, map, at, barrier, to_all } => self.tensor_copy(shared, *map, at, barrier, *to_all),
             Stmt::LoadFromBlock { var, place, block } => {
                 self.uses(Helper::LoadFromBlock);
                 let (from, block) = (self.in_array(place), self.index(block));

@@ -35,12 +35,18 @@ impl Writer<'_> {
     }
 
     /// `copy_box(&tile[i], a_map, column, row, &full[stage]);`
-    pub fn tensor_copy(&mut self, shared: &Place, map: usize, at: &[Expr], barrier: &Place) {
-        self.uses(Helper::TensorCopy(at.len() as u32));
+    pub fn tensor_copy(&mut self, shared: &Place, map: usize, at: &[Expr], barrier: &Place, to_all: bool) {
+        let axes = at.len() as u32;
+        self.uses(if to_all { Helper::TensorCopyToAll(axes) } else { Helper::TensorCopy(axes) });
         let (to, barrier) = (self.pointer(shared, false), self.mbarrier(barrier));
         let at = at.iter().map(|e| self.index(e)).collect::<Vec<_>>().join(", ");
         let map = self.params[map].clone();
-        self.line(format!("copy_box({to}, {map}, {at}, {barrier});"));
+        if to_all {
+            let blocks = (1u32 << self.kernel.launch.cluster) - 1;
+            self.line(format!("copy_box_to_all({to}, {map}, {at}, {barrier}, {blocks:#x});"));
+        } else {
+            self.line(format!("copy_box({to}, {map}, {at}, {barrier});"));
+        }
     }
 
     /// `wgmma_wait<0>(acc);`: one call for each array.
@@ -193,20 +199,37 @@ template <int pending, typename... Sums> __device__ __forceinline__ void wgmma_w
 }
 ";
 
-/// The CUDA C of a copy of boxes with so many axes.
-pub(super) fn tensor_copy_text(axes: u32) -> String {
+/// The CUDA C of a copy of boxes with so many axes, to the blocks of a cluster that a mask names, or to this block alone.
+pub(super) fn tensor_copy_text(axes: u32, to_all: bool) -> String {
     let names = &["x", "y", "z", "u", "v"][..axes as usize];
     let coordinates = names.iter().map(|n| format!("int {n}")).collect::<Vec<_>>().join(", ");
     let places = (0..axes).map(|i| format!("%{}", i + 3)).collect::<Vec<_>>().join(", ");
     let operands = names.iter().map(|n| format!("\"r\"({n})")).collect::<Vec<_>>().join(", ");
+    let (what, name, mask) = if to_all {
+        (
+            "// The same to all blocks of a cluster whose bits are set, each at the same place of its own, where its bytes complete on the barrier.",
+            "copy_box_to_all",
+            ", unsigned short blocks",
+        )
+    } else {
+        (
+            "// Starts the copy of a box of a tensor, from these coordinates on, the contiguous axis first; its bytes complete on the barrier.",
+            "copy_box",
+            "",
+        )
+    };
+    let (way, last, given) = match to_all {
+        true => (".multicast::cluster", format!(", %{}", axes + 3), ", \"h\"(blocks)"),
+        false => ("", String::new(), ""),
+    };
     format!(
-        "// Starts the copy of a box of a tensor, from these coordinates on, the contiguous axis first; its bytes complete on the barrier.
-__device__ __forceinline__ void copy_box(void* to, const TensorMap& map, {coordinates}, unsigned long long* barrier)
+        "{what}
+__device__ __forceinline__ void {name}(void* to, const TensorMap& map, {coordinates}, unsigned long long* barrier{mask})
 {{
     asm volatile(
-        \"cp.async.bulk.tensor.{axes}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {{{places}}}], [%2];\"
+        \"cp.async.bulk.tensor.{axes}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{way} [%0], [%1, {{{places}}}], [%2]{last};\"
         :
-        : \"r\"((unsigned int)__cvta_generic_to_shared(to)), \"l\"(&map), \"r\"((unsigned int)__cvta_generic_to_shared(barrier)), {operands}
+        : \"r\"((unsigned int)__cvta_generic_to_shared(to)), \"l\"(&map), \"r\"((unsigned int)__cvta_generic_to_shared(barrier)), {operands}{given}
         : \"memory\");
 }}
 "

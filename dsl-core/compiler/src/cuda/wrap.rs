@@ -77,7 +77,11 @@ impl Data {
                 Stmt::Declare { init: None, .. } | Stmt::Atomic { result: None, .. } => {}
                 Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::Comment(_) => {}
                 Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
-                Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+                Stmt::AsyncArrive { .. }
+                | Stmt::MbarrierInit { .. }
+                | Stmt::MbarrierArrive { .. }
+                | Stmt::MbarrierArriveAt { .. }
+                | Stmt::MbarrierWait { .. } => {}
                 Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
                 Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
             }

@@ -15,7 +15,7 @@ use girih_ir::types::DType;
 use std::collections::HashSet;
 
 /// Blocks for which every GPU that has clusters has room.
-const PORTABLE: i64 = 8;
+pub(super) const PORTABLE: i64 = 8;
 
 /// The blocks of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ impl Cluster {
     }
 }
 
-/// The cluster of a schedule; `None` where each block works alone. `fitting` has the tile indices of loops of one turn, which there is nothing
+/// The cluster of a schedule; `None` where each block works alone, or at a tile of its own ([`super::neighbours`]). `fitting` has the tile indices of loops of one turn, which there is nothing
 /// to share of. Tiles of the grid are dealt to `grid` blocks per multiprocessor.
 pub(crate) fn cluster(
     kernel: &Kernel,
@@ -46,7 +46,7 @@ pub(crate) fn cluster(
 ) -> Result<Option<Cluster>, ScheduleError> {
     let Some((id, tile)) = knob(kernel) else { return Ok(None) };
     let blocks = numbers(kernel, schedule)[id.0 as usize];
-    if blocks == 1 {
+    if blocks == 1 || super::neighbours::knob(kernel).is_some() {
         return Ok(None);
     }
     let refused = |broken: Broken| illegal(kernel, &[id], blocks.to_string(), broken);
@@ -100,7 +100,6 @@ impl<'k> Check<'k> {
             _ if dealt > 0 => refused("several tiles of the grid are dealt to a block"),
             l if !l.carries.is_empty() => refused("the tiles of the grid are combined with each other"),
             l if l.in_order => refused("blocks begin in the order of the tiles"),
-            l if l.vars.iter().any(|v| self.is_cut(*v)) => refused("the grid itself is cut by that tile"),
             l => self.stored_once().and_then(|()| self.tile_of_grid(&l.body)),
         }
     }

@@ -83,4 +83,6 @@ pub(crate) struct Copies {
     pub windows: Vec<ValueId>,
     /// The scalars of the body that say where they lie.
     pub places: Vec<ValueId>,
+    /// Those of which each block of a cluster brings a part, for all of them.
+    pub to_all: Vec<ValueId>,
 }

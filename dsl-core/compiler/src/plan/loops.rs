@@ -4,7 +4,7 @@
 use super::legality::Rule;
 use super::loop_plan::{Copies, Handover, LoopPlan, Pipeline, Range, RingPlan};
 use super::split::shared_loop;
-use super::{Fill, Plan, ReadPlan, illegal, tensor_maps};
+use super::{Fill, Plan, ReadPlan, illegal, neighbours, tensor_maps};
 use crate::analyses::barriers::kept_by_hand;
 use crate::analyses::dots::Dots;
 use crate::analyses::uses::{Uses, operands, stored_tensor};
@@ -109,7 +109,7 @@ impl Planner<'_> {
         if stages == 1 {
             return self.without_ring(l);
         }
-        let Some(copies) = self.copies(l) else { return Ok(Pipeline::None) };
+        let Some(mut copies) = self.copies(l) else { return Ok(Pipeline::None) };
         let reads: Vec<ReadPlan> = copies.windows.iter().map(|v| self.plan.read(*v)).collect();
         if let Some(first) = reads.iter().find(|read| read.is_tensor()) {
             let alone = self.kernel.grid_loop().is_some_and(
@@ -119,6 +119,9 @@ impl Planner<'_> {
             let (handover, products_first) = (Handover::Transactions, self.products_wait(l));
             let in_turn = !products_first && self.in_turn(l);
             let ring = RingPlan { handover, products_first, in_turn, ..self.ring(stages, first, &reads)? };
+            if let Some(neighbours) = self.plan.neighbours {
+                copies.to_all = neighbours::same_for_all((self.kernel, self.plan), l, &copies.windows, neighbours)?;
+            }
             return Ok(Pipeline::Multistage { ring, copies });
         }
         if let Some(first) = reads.iter().find(|read| read.is_async()) {
@@ -225,7 +228,7 @@ impl Planner<'_> {
             }
         }
         let places = self::lets(&l.body).map(|(v, _)| v).filter(|v| wanted.contains(v)).collect();
-        (!windows.is_empty()).then_some(Copies { windows, places })
+        (!windows.is_empty()).then_some(Copies { windows, places, to_all: vec![] })
     }
 
     /// The loop of each tile whose iterations go on from tile to tile; `None` where the schedule asks for no such thing, where a tile has

@@ -8,6 +8,7 @@ pub mod legality;
 mod loop_plan;
 mod loops;
 pub(crate) mod matrix_units;
+pub(crate) mod neighbours;
 pub(crate) mod one_by_one;
 mod raster;
 mod reads;
@@ -81,6 +82,8 @@ pub(crate) struct Plan {
     pub split: Option<Split>,
     /// Blocks that work together on each tile of the grid.
     pub cluster: Option<cluster::Cluster>,
+    /// Blocks at neighbouring tiles of the grid that copy for each other.
+    pub neighbours: Option<neighbours::Neighbours>,
     /// Blocks per multiprocessor that registers must leave room for.
     pub min_blocks: i64,
     /// See [`girih_ir::simt::LaunchRecord::opt_level`].
@@ -240,6 +243,7 @@ pub(crate) fn plan(
     constants::read_in_place(kernel, &constants, &mut reads);
     let shared_windows = blocked && reads::copies_windows(kernel, &reads);
     tensor_maps::fall_back(&mut reads, |v| found.is_load(v), mapped);
+    let neighbours = neighbours::neighbours(kernel, schedule, target, reads.values().any(ReadPlan::is_tensor))?;
     let (shared_operands, transposed_operands) = reads::operands(kernel, schedule, &reads, &found);
     walk_one_by_one(kernel, schedule, one_by_one, &mut knobs)?;
     if shared_windows || shared_operands {
@@ -262,6 +266,7 @@ pub(crate) fn plan(
         copies,
         split,
         cluster,
+        neighbours,
         min_blocks,
         opt_level: check_opt_level(kernel, schedule)?,
         raster,
@@ -297,7 +302,10 @@ pub(crate) fn plan(
     };
     plan.loops = loops::Planner { kernel, schedule, plan: &plan, fitting, uses, dots: found }.all()?;
     warp_groups::check_rounded(kernel, &plan)?;
-    if plan.loops.values().any(|l| matches!(l.pipeline, Pipeline::Roles { .. })) {
+    let roles = plan.loops.values().any(|l| matches!(l.pipeline, Pipeline::Roles { .. }));
+    // There is no ring where the loop's axis fits one tile.
+    plan.neighbours = plan.neighbours.filter(|_| roles);
+    if roles {
         let holds_operands = !(crate::analyses::chained::links(kernel).is_empty() && plan.converted.is_empty());
         plan.producer = tensor_maps::producer(plan.threads, holds_operands, plan.min_blocks);
     }

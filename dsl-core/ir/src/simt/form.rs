@@ -297,9 +297,9 @@ impl Forms<'_> {
                 let parts = (self.fragment(a), self.fragment(b), self.fragment(c), self.fragment(d));
                 self.set(d.var, of(("mma", atom, parts)))
             }
-            Stmt::TensorCopy { shared, map, at, barrier } => {
+            Stmt::TensorCopy { shared, map, at, barrier, to_all } => {
                 let at: Vec<u64> = at.iter().map(|e| self.expr(e)).collect();
-                let event = of(("tensor copy", map, at, self.place(barrier)));
+                let event = of(("tensor copy", map, at, self.place(barrier), to_all));
                 self.write(shared, event)
             }
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
@@ -347,7 +347,8 @@ impl Forms<'_> {
             Stmt::AsyncArrive { barrier } => self.event(of(("async arrive", self.place(barrier)))),
             Stmt::MbarrierInit { barrier, count } => self.event(of(("init", self.place(barrier), count))),
             Stmt::MbarrierArrive { barrier, expect } => self.event(of(("arrive", self.place(barrier), self.maybe(expect)))),
-            Stmt::MbarrierWait { barrier, parity } => self.event(of(("wait for", self.place(barrier), self.expr(parity)))),
+            Stmt::MbarrierArriveAt { barrier, block } => self.event(of(("arrive at", self.place(barrier), self.expr(block)))),
+            Stmt::MbarrierWait { barrier, parity, scope } => self.event(of(("wait for", self.place(barrier), self.expr(parity), scope))),
         }
     }
 

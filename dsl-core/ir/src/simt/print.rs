@@ -85,7 +85,8 @@ fn block(kernel: &Kernel, stmts: &[Stmt], level: usize, out: &mut String) {
             Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => {}
             Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadFromBlock { .. } | Stmt::LoadMatrix { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
-            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
+            Stmt::MbarrierArriveAt { .. } | Stmt::MbarrierWait { .. } => {}
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Mma { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
             Stmt::Wgmma { .. }
@@ -158,7 +159,11 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             let expect = expect.as_ref().map_or(String::new(), |x| format!(" expect {} bytes", e(x)));
             format!("mbarrier arrive {}{expect};", p(barrier))
         }
-        Stmt::MbarrierWait { barrier, parity } => format!("mbarrier wait {} parity {};", p(barrier), e(parity)),
+        Stmt::MbarrierArriveAt { barrier, block } => format!("mbarrier arrive {} of block {};", p(barrier), e(block)),
+        Stmt::MbarrierWait { barrier, parity, scope: of } => {
+            let of = if *of == Scope::Block { String::new() } else { format!(" scope {}", scope(*of)) };
+            format!("mbarrier wait {} parity {}{of};", p(barrier), e(parity))
+        }
         Stmt::BulkCopy { shared, global, bytes, barrier } => {
             format!("bulk copy {} = {}, {} bytes, completes on {};", p(shared), p(global), e(bytes), p(barrier))
         }
@@ -182,10 +187,11 @@ pub fn statement(kernel: &Kernel, stmt: &Stmt) -> String {
             let count = load.registers(place.dtype);
             format!("{}[{}..+{count}] = load matrix {load} {};", v(*var), e(at), p(place))
         }
-        Stmt::TensorCopy { shared, map, at, barrier } => {
+        Stmt::TensorCopy { shared, map, at, barrier, to_all } => {
+            let all = if *to_all { " of all blocks" } else { "" };
             let map = kernel.params.get(*map).map_or("?", |p| p.name.as_str());
             let at = at.iter().map(e).collect::<Vec<_>>().join(", ");
-            format!("tensor copy {} = {map} at [{at}], completes on {};", p(shared), p(barrier))
+            format!("tensor copy {}{all} = {map} at [{at}], completes on {};", p(shared), p(barrier))
         }
         Stmt::Wgmma { atom, d, a, b, accumulate } => {
             let d = format!("{}[{}..+{}]", v(d.var), e(&d.at), atom.registers());

@@ -248,12 +248,21 @@ pub enum Stmt {
         /// Bytes of bulk copies that complete on this phase.
         expect: Option<Expr>,
     },
+    /// Arrives at the same mbarrier of a block of the cluster (`mapa`, a release at the cluster's scope).
+    MbarrierArriveAt {
+        /// The mbarrier, by its place in this block.
+        barrier: Place,
+        /// The block's number in the cluster (i32).
+        block: Expr,
+    },
     /// Waits until the phase of the given parity has completed.
     MbarrierWait {
         /// The mbarrier.
         barrier: Place,
         /// 0 or 1 (i32).
         parity: Expr,
+        /// Whose arrivals it is ordered behind: those of the block, or of the cluster.
+        scope: Scope,
     },
     /// Starts a bulk copy (`cp.async.bulk`) of `bytes` (a multiple of 16) from global to shared memory, completing on an mbarrier.
     BulkCopy {
@@ -278,6 +287,9 @@ pub enum Stmt {
         at: Vec<Expr>,
         /// Completes here.
         barrier: Place,
+        /// All blocks of the cluster receive the box, each at this place of its own, and it completes on the barrier of each
+        /// (`.multicast::cluster`).
+        to_all: bool,
     },
     /// Exchanges a value between lanes. All lanes of the warp that exist reach it together, and only they may be read. It orders no
     /// memory access.

@@ -54,7 +54,11 @@ pub fn each_part(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Expr, bool)) {
             place(barrier, f);
             expect.iter_mut().for_each(|e| f(e, false));
         }
-        Stmt::MbarrierWait { barrier, parity } => {
+        Stmt::MbarrierArriveAt { barrier, block } => {
+            place(barrier, f);
+            f(block, false);
+        }
+        Stmt::MbarrierWait { barrier, parity, .. } => {
             place(barrier, f);
             f(parity, false);
         }
@@ -104,7 +108,11 @@ macro_rules! blocks_of {
             Stmt::LoadVector { .. } | Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::Atomic { .. } => vec![],
             Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } | Stmt::LoadFromBlock { .. } | Stmt::LoadMatrix { .. } => vec![],
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => vec![],
-            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => vec![],
+            Stmt::AsyncArrive { .. }
+            | Stmt::MbarrierInit { .. }
+            | Stmt::MbarrierArrive { .. }
+            | Stmt::MbarrierArriveAt { .. }
+            | Stmt::MbarrierWait { .. } => vec![],
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => vec![],
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Comment(_) => vec![],
             Stmt::Wgmma { .. }
@@ -136,7 +144,11 @@ pub fn set_by(stmt: &Stmt) -> Option<VarId> {
         Stmt::Mma { .. } | Stmt::Wgmma { .. } | Stmt::Atomic { .. } => received(stmt),
         Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::While { .. } => None,
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
-        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
+        Stmt::AsyncArrive { .. }
+        | Stmt::MbarrierInit { .. }
+        | Stmt::MbarrierArrive { .. }
+        | Stmt::MbarrierArriveAt { .. }
+        | Stmt::MbarrierWait { .. } => None,
         Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
         Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => None,
     }
@@ -154,7 +166,11 @@ pub fn received(stmt: &Stmt) -> Option<VarId> {
         Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } => None,
         Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => None,
         Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => None,
-        Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => None,
+        Stmt::AsyncArrive { .. }
+        | Stmt::MbarrierInit { .. }
+        | Stmt::MbarrierArrive { .. }
+        | Stmt::MbarrierArriveAt { .. }
+        | Stmt::MbarrierWait { .. } => None,
         Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Comment(_) => None,
         Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => None,
     }
@@ -209,7 +225,11 @@ pub fn each_read(block: &mut [Stmt], f: &mut dyn FnMut(VarId)) {
             Stmt::LoadFromBlock { .. } | Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } => {}
             Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => {}
-            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => {}
+            Stmt::AsyncArrive { .. }
+            | Stmt::MbarrierInit { .. }
+            | Stmt::MbarrierArrive { .. }
+            | Stmt::MbarrierArriveAt { .. }
+            | Stmt::MbarrierWait { .. } => {}
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } => {}
         }
         for inner in blocks(stmt) {
@@ -245,6 +265,7 @@ pub fn each_place(block: &mut [Stmt], f: &mut dyn FnMut(&mut Place)) {
             Stmt::BulkCopy { shared, global, barrier, .. } => [shared, global, barrier].into_iter().for_each(&mut *f),
             Stmt::MbarrierInit { barrier, .. }
             | Stmt::MbarrierArrive { barrier, .. }
+            | Stmt::MbarrierArriveAt { barrier, .. }
             | Stmt::MbarrierWait { barrier, .. }
             | Stmt::AsyncArrive { barrier } => f(barrier),
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } => {}

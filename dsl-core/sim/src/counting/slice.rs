@@ -134,6 +134,7 @@ fn uses(op: &Op) -> Uses {
             u.reads = [sum].into_iter().chain(left).collect();
         }
         Op::AsyncArrive { barrier } | Op::MbarrierArrive { barrier, .. } | Op::MbarrierWait { barrier, .. } => place(&mut u, barrier, None),
+        Op::MbarrierArriveAt { barrier, block } => place(&mut u, barrier, Some(*block)),
         Op::Check { .. }
         | Op::Forget { .. }
         | Op::Else { .. }

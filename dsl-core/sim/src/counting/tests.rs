@@ -354,7 +354,7 @@ fn copies_are_waited_for_by_stage() {
         (0..ahead).flat_map(|turn| copy(int(turn))).for_each(|stmt| k.push(stmt));
         let i = k.var("i", DType::I32, None);
         let mut body = copy(add(Expr::Var(i), int(ahead))).to_vec();
-        body.push(Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0) });
+        body.push(Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0), scope: Scope::Block });
         body.push(store(global(y, thread.clone()), load(shared(s, slot(Expr::Var(i))))));
         k.push(Stmt::For { var: i, start: int(0), end: int(40), step: int(1), unroll: false, body });
         let args = [CountArg::Pointer { offset: 0, bytes: 1 << 20 }, CountArg::Pointer { offset: 0, bytes: 1 << 20 }];
@@ -393,7 +393,7 @@ fn who_copies_for_others_is_beside_them() {
         let own = store(global(y, thread.clone()), load(global(x, add(mul(Expr::Var(j), int(64)), add(int(1 << 16), thread.clone())))));
         let mut body = vec![own];
         if waits {
-            body.insert(0, Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(j)), parity: int(0) });
+            body.insert(0, Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(j)), parity: int(0), scope: Scope::Block });
         }
         body.push(Stmt::Fence { scope: Scope::Device, order: MemoryOrder::AcquireRelease });
         k.push(when(less(int(31), thread), vec![all(j, body)]));
@@ -413,8 +413,8 @@ fn each_kind_of_barrier_is_counted() {
     k.push(Stmt::Barrier(Barrier::Block));
     let body = vec![
         Stmt::Barrier(Barrier::Named { id: 1, threads: 64 }),
-        Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0) },
-        Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0) },
+        Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0), scope: Scope::Block },
+        Stmt::MbarrierWait { barrier: stage_barrier(full, Expr::Var(i)), parity: int(0), scope: Scope::Block },
     ];
     k.push(Stmt::For { var: i, start: int(0), end: int(10), step: int(1), unroll: false, body });
     let c = count(&Program::decode(&k.done()), 3, &[], &(), 100_000).expect("a small launch");

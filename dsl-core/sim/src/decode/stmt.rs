@@ -204,9 +204,13 @@ impl Decoder<'_> {
                 let expect = expect.as_ref().map(|e| self.value(e));
                 (Op::MbarrierArrive { barrier: self.place(barrier), expect }, Class::Barrier)
             }
-            Stmt::MbarrierWait { barrier, parity } => {
+            Stmt::MbarrierArriveAt { barrier, block } => {
+                let block = self.value(block);
+                (Op::MbarrierArriveAt { barrier: self.place(barrier), block }, Class::Barrier)
+            }
+            Stmt::MbarrierWait { barrier, parity, scope } => {
                 let parity = self.value(parity);
-                (Op::MbarrierWait { barrier: self.place(barrier), parity }, Class::Barrier)
+                (Op::MbarrierWait { barrier: self.place(barrier), parity, scope: *scope }, Class::Barrier)
             }
             Stmt::BulkCopy { shared, global, bytes, barrier } => {
                 self.lands = true;
@@ -214,11 +218,11 @@ impl Decoder<'_> {
                 let (shared, global, barrier) = (self.place(shared), self.place(global), self.place(barrier));
                 (Op::BulkCopy(Box::new(BulkStep { shared, global, bytes, barrier })), Class::Memory)
             }
-            Stmt::TensorCopy { shared, map, at, barrier } => {
+            Stmt::TensorCopy { shared, map, at, barrier, to_all } => {
                 self.lands = true;
                 let at = at.iter().map(|e| self.value(e)).collect();
                 let (shared, barrier) = (self.place(shared), self.place(barrier));
-                (Op::TensorCopy(Box::new(TensorStep { shared, map: *map, at, barrier })), Class::Memory)
+                (Op::TensorCopy(Box::new(TensorStep { shared, map: *map, at, barrier, to_all: *to_all })), Class::Memory)
             }
             Stmt::Mma { atom, d, a, b, c } => {
                 let fragments = [d, a, b, c].map(|f| self.elements(f.var, &f.at));

@@ -29,19 +29,34 @@ impl Step<'_, '_> {
                 let memory = self.element_name(step.shared.space, target as usize);
                 return fault(TrapKind::Misaligned { memory, address: target, align: align as u32 }, lane);
             }
-            let m = self.mbarrier(&step.barrier, barriers[lane], lane)?;
-            let (slot, generation) = (m.slot, m.generation);
-            let issued = Entry { epoch: self.block.token(), ..self.entry(1 << lane, Kind::AsyncWrite) };
-            let landed = self.landed_by(slot, generation, lane, issued.pc);
             let mut at = [0; TensorMap::AXES];
             at.iter_mut().zip(&step.at).for_each(|(to, slot)| *to = signed(self.warp.reg(*slot)[lane], DType::I32));
-            self.copy_box(step, map, (target, at), (issued, landed), lane)?;
-            if let Some(m) = self.block.mbarriers.get_mut(&barriers[lane]) {
-                m.expected -= i64::from(map.box_bytes());
-                m.by_proxy = true;
+            let issued = Entry { epoch: self.block.token(), ..self.entry(1 << lane, Kind::AsyncWrite) };
+            for block in self.receivers(step.to_all) {
+                self.in_block(block, lane, |there| there.receive_box(step, map, (target, at), (issued, barriers[lane]), lane))?;
             }
-            self.complete(barriers[lane]);
         }
+        Ok(())
+    }
+
+    /// The box comes to the block at hand, and completes on its barrier.
+    fn receive_box(
+        &mut self,
+        step: &TensorStep,
+        map: &TensorMap,
+        to: (u64, [i64; TensorMap::AXES]),
+        (issued, barrier): (Entry, u64),
+        lane: usize,
+    ) -> Exec {
+        let m = self.mbarrier(&step.barrier, barrier, lane)?;
+        let (slot, generation) = (m.slot, m.generation);
+        let landed = self.landed_by(slot, generation, lane, issued.pc);
+        self.copy_box(step, map, to, (issued, landed), lane)?;
+        if let Some(m) = self.block.mbarriers.get_mut(&barrier) {
+            m.expected -= i64::from(map.box_bytes());
+            m.by_proxy = true;
+        }
+        self.complete(barrier);
         Ok(())
     }
 
@@ -69,8 +84,9 @@ impl Step<'_, '_> {
                 offset += at * strides[axis];
             }
             let (from, to) = (first[0].max(0), (first[0] + i64::from(map.box_lens[0])).min(lens[0]));
-            if inside && from < to {
-                // A row is read in whole sectors, not chunk by chunk.
+            let counts = !step.to_all || self.block.index == issued.block;
+            if inside && from < to && counts {
+                // A row is read in whole sectors, not chunk by chunk, and once for all blocks.
                 let at = start + ((offset + from) * size as i64) as u64;
                 self.count_bulk(Space::Global(step.map), at, (to - from) as usize * size, row == 0);
             }

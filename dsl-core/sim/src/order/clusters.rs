@@ -1,4 +1,4 @@
-//! Reads of the shared memory of another block of the cluster.
+//! What a block does in the shared memory of another block of its cluster.
 
 use crate::machine::Block;
 use crate::op::{PlaceOp, Slot};
@@ -24,8 +24,46 @@ impl Step<'_, '_> {
         Ok(())
     }
 
+    /// Does something in the shared memory of a block, for this warp.
+    ///
+    /// # Errors
+    /// The block has ended.
+    pub(super) fn in_block<R>(&mut self, index: u32, lane: usize, does: impl FnOnce(&mut Self) -> Exec<R>) -> Exec<R> {
+        let own = self.block.index;
+        if index == own {
+            return does(self);
+        }
+        if self.other(index).is_none_or(|b| b.done()) {
+            return fault(
+                TrapKind::Ended { found: format!("the shared memory of block {index} is reached when that block has ended") },
+                lane,
+            );
+        }
+        self.change_places(index);
+        let done = does(self);
+        self.change_places(own);
+        done
+    }
+
+    /// The blocks that receive what is copied to all of the cluster, or to this block alone.
+    pub(super) fn receivers(&self, to_all: bool) -> std::ops::Range<u32> {
+        let (own, blocks) = (self.block.index, self.core.program.kernel.launch.cluster.max(1));
+        let first = own / blocks * blocks;
+        if to_all { first..first + blocks } else { own..own + 1 }
+    }
+
+    fn other(&mut self, index: u32) -> Option<&mut Block> {
+        self.others.iter_mut().flat_map(|b| b.iter_mut()).find(|b| b.index == index)
+    }
+
+    /// The block at hand and another one stand in each other's place.
+    fn change_places(&mut self, index: u32) {
+        let other = self.others.iter_mut().flat_map(|b| b.iter_mut()).find(|b| b.index == index);
+        std::mem::swap(self.block, other.expect("the block is resident"));
+    }
+
     /// The index in the grid of the block with a number in this block's cluster.
-    fn of_cluster(&self, number: i64, lane: usize) -> Exec<u32> {
+    pub(super) fn of_cluster(&self, number: i64, lane: usize) -> Exec<u32> {
         let blocks = self.core.program.kernel.launch.cluster.max(1);
         match u32::try_from(number).ok().filter(|n| *n < blocks) {
             Some(n) => Ok(self.block.index / blocks * blocks + n),
@@ -40,7 +78,7 @@ impl Step<'_, '_> {
         let entry = self.entry(1 << lane, Kind::Read);
         let clock = self.warp.clocks[lane].clone();
         let own = index == self.block.index;
-        let found = if own { Some(&mut *self.block) } else { self.others.iter_mut().flat_map(|b| b.iter_mut()).find(|b| b.index == index) };
+        let found = if own { Some(&mut *self.block) } else { self.other(index) };
         let Some(block) = found.filter(|b: &&mut Block| own || !b.done()) else {
             return fault(TrapKind::Ended { found: format!("{what} of block {index} is read when that block has ended") }, lane);
         };

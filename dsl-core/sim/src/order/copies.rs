@@ -84,7 +84,8 @@ impl Step<'_, '_> {
     /// The write of a copy that lands with a phase of an mbarrier: by an agent of its own, which only those who wait for the phase observe.
     pub(super) fn landed_by(&self, slot: u32, generation: u32, lane: usize, pc: u32) -> Entry {
         let agent = self.core.program.kernel.launch.block.div_ceil(32) + slot / 32;
-        Entry { warp: agent as u8, lanes: 1 << (slot % 32), epoch: generation + 1, pc, ..self.entry(1 << lane, Kind::Write) }
+        let own = self.entry(1 << lane, Kind::Write);
+        Entry { block: self.block.index, warp: agent as u8, lanes: 1 << (slot % 32), epoch: generation + 1, pc, ..own }
     }
 
     pub(crate) fn bulk_copy(&mut self, step: &BulkStep) -> Exec {

@@ -2,12 +2,13 @@
 
 use super::InFlight;
 use crate::clock::Clock;
-use crate::machine::Mbarrier;
+use crate::machine::{Known, Mbarrier};
 use crate::op::{PlaceOp, Slot};
 use crate::shadow::Kind;
 use crate::step::{Pause, Step};
 use crate::trap::TrapKind;
-use crate::warp::{Exec, Status, active_lanes, fault};
+use crate::warp::{Exec, Status, active_lanes, fault, signed};
+use girih_ir::types::{DType, Scope};
 
 impl Step<'_, '_> {
     pub(crate) fn mbarrier_init(&mut self, place: &PlaceOp, count: u32) -> Exec {
@@ -27,8 +28,8 @@ impl Step<'_, '_> {
                 generation,
                 slot,
                 by_proxy: false,
-                arrived: None,
-                completed: None,
+                arrived: Known::default(),
+                completed: Known::default(),
             };
             self.block.mbarriers.insert(addresses[lane], barrier);
         }
@@ -41,7 +42,8 @@ impl Step<'_, '_> {
             let what = format!("mbarrier {}", self.element_name(place.space, address as usize));
             return fault(TrapKind::Uninitialised { what }, lane);
         }
-        let entry = self.entry(1 << lane, Kind::AtomicBlock);
+        let kind = if self.clusters() { Kind::AtomicDevice } else { Kind::AtomicBlock };
+        let entry = self.entry(1 << lane, kind);
         self.touch(place.space, address, 8, entry)?;
         Ok(self.block.mbarriers.get_mut(&address).expect("looked up above"))
     }
@@ -57,8 +59,27 @@ impl Step<'_, '_> {
         Ok(())
     }
 
+    /// Each lane's arrival at the mbarrier of a block of the cluster.
+    pub(crate) fn mbarrier_arrive_at(&mut self, place: &PlaceOp, block: Slot) -> Exec {
+        let addresses = self.resolve(place, self.warp.active, 8)?;
+        let numbers = *self.warp.reg(block);
+        for lane in active_lanes(self.warp.active) {
+            let clock = self.published(lane);
+            let of = self.of_cluster(signed(numbers[lane], DType::I32), lane)?;
+            self.in_block(of, lane, |there| there.arrive(place, addresses[lane], lane, 0, &clock))?;
+        }
+        self.warp.epoch += 1;
+        Ok(())
+    }
+
+    /// Whether the launch has clusters.
+    fn clusters(&self) -> bool {
+        self.core.program.kernel.launch.cluster > 1
+    }
+
     /// One arrival, which makes a clock's past observable to who waits for the phase.
     fn arrive(&mut self, place: &PlaceOp, address: u64, lane: usize, expect: i64, clock: &Clock) -> Exec {
+        let blank = self.clusters().then(|| self.nothing_observed());
         let m = self.mbarrier(place, address, lane)?;
         if m.pending == 0 {
             let found = format!("the phase of this mbarrier has its {} arrivals already", m.count);
@@ -66,7 +87,7 @@ impl Step<'_, '_> {
         }
         m.pending -= 1;
         m.expected += expect;
-        m.observe(clock);
+        m.arrived.observe(clock, blank);
         self.complete(address);
         Ok(())
     }
@@ -94,25 +115,17 @@ impl Step<'_, '_> {
     /// Ends an mbarrier's phase if all arrivals and bytes are there.
     pub(super) fn complete(&mut self, address: u64) {
         let agents = self.core.program.kernel.launch.block.div_ceil(32) * 32;
-        let Some(m) = self.block.mbarriers.get_mut(&address) else { return };
-        if m.pending > 0 || m.expected != 0 {
-            return;
-        }
+        let Some(m) = self.block.mbarriers.get_mut(&address).filter(|m| m.pending == 0 && m.expected == 0) else { return };
         m.generation += 1;
         m.phase ^= 1;
         m.pending = m.count;
-        let mut clock = m.arrived.take().expect("a phase has arrivals");
-        if m.slot < self.core.program.mbarriers as u32 {
-            clock.raise((agents + m.slot) as usize, m.generation);
-        }
-        if let Some(earlier) = &m.completed {
-            clock.join(earlier);
-        }
-        m.completed = Some(clock);
+        let copies = (m.slot < self.core.program.mbarriers as u32).then_some(((agents + m.slot) as usize, m.generation));
+        let arrived = std::mem::take(&mut m.arrived);
+        m.completed.complete(arrived, copies);
         self.block.wake = true;
     }
 
-    pub(crate) fn mbarrier_wait(&mut self, place: &PlaceOp, parity: Slot) -> Exec<Option<Pause>> {
+    pub(crate) fn mbarrier_wait(&mut self, place: &PlaceOp, parity: Slot, scope: Scope) -> Exec<Option<Pause>> {
         let addresses = self.resolve(place, self.warp.active, 8)?;
         for lane in active_lanes(self.warp.active) {
             let parity = (self.warp.reg(parity)[lane] & 1) as u32;
@@ -126,7 +139,7 @@ impl Step<'_, '_> {
         let first = addresses[self.warp.active.trailing_zeros() as usize];
         let together = self.warp.uniform && self.warp.active == self.warp.present;
         if together && active_lanes(self.warp.active).all(|l| addresses[l] == first) {
-            if let Some(completed) = self.block.mbarriers.get(&first).and_then(|m| m.completed.as_ref()) {
+            if let Some(completed) = self.block.mbarriers.get(&first).and_then(|m| m.completed.among(scope)) {
                 let mut clock = self.warp.clocks[0].clone();
                 clock.join(completed);
                 self.warp.set_clock(&clock);
@@ -134,7 +147,7 @@ impl Step<'_, '_> {
             return Ok(None);
         }
         for lane in active_lanes(self.warp.active) {
-            if let Some(clock) = self.block.mbarriers.get(&addresses[lane]).and_then(|m| m.completed.clone()) {
+            if let Some(clock) = self.block.mbarriers.get(&addresses[lane]).and_then(|m| m.completed.among(scope).cloned()) {
                 self.join(lane, &clock);
             }
         }
@@ -153,11 +166,41 @@ impl Step<'_, '_> {
     }
 }
 
-impl Mbarrier {
-    fn observe(&mut self, clock: &Clock) {
-        match &mut self.arrived {
+impl Known {
+    /// What somebody knows who arrives; `blank` is a clock of the mbarrier's block, in a launch of clusters.
+    fn observe(&mut self, clock: &Clock, blank: Option<Clock>) {
+        let join = |known: &mut Option<Clock>, first: &dyn Fn() -> Clock| match known {
             Some(c) => c.join(clock),
-            None => self.arrived = Some(clock.clone()),
+            None => *known = Some(first()),
+        };
+        let Some(blank) = blank else { return join(&mut self.block, &|| clock.clone()) };
+        let here = || {
+            let mut all = blank.clone();
+            all.join(clock);
+            all
+        };
+        join(&mut self.cluster, &here);
+        if clock.block() == blank.block() {
+            join(&mut self.block, &here);
+        } else {
+            self.block.get_or_insert(blank);
         }
+    }
+
+    /// A phase ends: what its arrivals know, and the copies of this slot up to this generation.
+    fn complete(&mut self, arrived: Known, copies: Option<(usize, u32)>) {
+        let end = |known: &mut Option<Clock>, arrived: Option<Clock>| {
+            let Some(mut clock) = arrived else { return };
+            copies.iter().for_each(|(slot, generation)| clock.raise(*slot, *generation));
+            known.iter().for_each(|earlier| clock.join(earlier));
+            *known = Some(clock);
+        };
+        end(&mut self.block, arrived.block);
+        end(&mut self.cluster, arrived.cluster);
+    }
+
+    /// What who waits with this scope comes to know.
+    fn among(&self, scope: Scope) -> Option<&Clock> {
+        if scope == Scope::Block { self.block.as_ref() } else { self.cluster.as_ref().or(self.block.as_ref()) }
     }
 }

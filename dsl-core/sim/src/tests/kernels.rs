@@ -129,7 +129,7 @@ pub fn bulk() -> Kernel {
     let reversed = add(int(63), mul(thread.clone(), int(-1)));
     let body = vec![
         when(first, start),
-        Stmt::MbarrierWait { barrier: mbarrier(full), parity: rem(Expr::Var(i), int(2)) },
+        Stmt::MbarrierWait { barrier: mbarrier(full), parity: rem(Expr::Var(i), int(2)), scope: Scope::Block },
         store(global(y, add(chunk, thread)), load(shared(s, reversed))),
         Stmt::Barrier(Barrier::Block),
     ];
@@ -147,7 +147,7 @@ pub fn arriving() -> Kernel {
     k.push(Stmt::Barrier(Barrier::Block));
     k.push(Stmt::AsyncCopy { shared: shared(s, thread.clone()), global: global(x, thread.clone()), bytes: 4, predicate: None });
     k.push(Stmt::AsyncArrive { barrier: mbarrier(full) });
-    k.push(Stmt::MbarrierWait { barrier: mbarrier(full), parity: int(0) });
+    k.push(Stmt::MbarrierWait { barrier: mbarrier(full), parity: int(0), scope: Scope::Block });
     k.push(store(global(y, thread.clone()), load(shared(s, rem(add(thread, int(1)), int(64))))));
     k.done()
 }

@@ -36,6 +36,11 @@ impl Page<'_> {
         let raster = l.grid.as_ref().and_then(|g| g.raster).map_or(String::new(), |raster| self.raster(l, raster));
         let falling = l.grid.as_ref().is_some_and(|g| g.order == TileOrder::Falling);
         let order = if falling { ", from the last on" } else { "" };
+        let neighbours = l
+            .grid
+            .as_ref()
+            .and_then(|g| g.neighbours)
+            .map_or(String::new(), |n| format!(", {} neighbours along {} by a cluster", n.blocks, self.name(l.vars[n.axis])));
         let range = match l.plan.range {
             Range::All => "".into(),
             Range::Once => ", one iteration".into(),
@@ -47,7 +52,7 @@ impl Page<'_> {
             Range::Cluster(n) => format!(", in turn by the {n} blocks of a cluster"),
             Range::SlicedK(n) => format!(", sliced-K over {n} slices"),
         };
-        format!("{range}{raster}{order}")
+        format!("{range}{neighbours}{raster}{order}")
     }
 
     fn raster(&self, l: &Loop, Raster { rows, column }: Raster) -> String {
@@ -58,7 +63,14 @@ impl Page<'_> {
     fn pipeline(&self, pipeline: &Pipeline) -> String {
         match pipeline {
             Pipeline::None => String::new(),
-            Pipeline::Multistage { ring, copies } => format!(", {} of {}", self.ring(ring), self.list(&copies.windows)),
+            Pipeline::Multistage { ring, copies } => {
+                let parts = if copies.to_all.is_empty() {
+                    String::new()
+                } else {
+                    format!(", {} in parts to all blocks", self.list(&copies.to_all))
+                };
+                format!(", {} of {}{parts}", self.ring(ring), self.list(&copies.windows))
+            }
             Pipeline::GridPrefetch { stages, loads } => {
                 let by = |fill: Fill| loads.iter().filter(|l| l.1 == fill).map(|l| l.0).collect::<Vec<_>>();
                 let ways = [(by(Fill::Registers), "registers"), (by(Fill::Async), "cp.async")];

@@ -166,6 +166,30 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 }
 ";
 
+pub(super) const MBARRIER_CLUSTER: &str = "\
+// Arrives at the same barrier of a block of the cluster: what this thread did before is done for who waits for it there.
+__device__ __forceinline__ void mbarrier_arrive_at(unsigned long long* barrier, unsigned int block)
+{
+    const unsigned int own = (unsigned int)__cvta_generic_to_shared(barrier);
+    unsigned int there;
+    asm volatile(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(there) : \"r\"(own), \"r\"(block));
+    asm volatile(\"mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\" ::\"r\"(there) : \"memory\");
+}
+// Waits until the phase of this parity has completed, and what blocks of the cluster did before they arrived is done.
+__device__ __forceinline__ void mbarrier_wait_cluster(unsigned long long* barrier, unsigned int parity)
+{
+    const unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+    unsigned int done;
+    do {
+        asm volatile(
+            \"{ .reg .pred complete; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [%1], %2; selp.u32 %0, 1, 0, complete; }\"
+            : \"=r\"(done)
+            : \"r\"(at), \"r\"(parity)
+            : \"memory\");
+    } while (!done);
+}
+";
+
 pub(super) const ASYNC_ARRIVE: &str = "\
 // Arrives at a barrier for this thread when all copies that it has started have landed.
 __device__ __forceinline__ void copy_async_arrive(unsigned long long* barrier)

@@ -58,7 +58,7 @@ impl Seen {
             Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => {}
             // A map is no pointer: what it reads nobody may write.
             Stmt::TensorCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } | Stmt::AsyncArrive { .. } => {}
-            Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } => {}
+            Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierArriveAt { .. } => {}
             Stmt::Shuffle { .. } | Stmt::Vote { .. } | Stmt::WarpReduce { .. } | Stmt::Mma { .. } | Stmt::Wgmma { .. } => {}
             Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => {}
         }

@@ -99,7 +99,11 @@ fn meets_as_a_block(body: &[Stmt]) -> bool {
     body.iter().all(|stmt| {
         let own = match stmt {
             Stmt::Barrier(barrier) => matches!(barrier, Barrier::Block | Barrier::Warp),
-            Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } | Stmt::AsyncArrive { .. } => false,
+            Stmt::MbarrierInit { .. }
+            | Stmt::MbarrierArrive { .. }
+            | Stmt::MbarrierArriveAt { .. }
+            | Stmt::MbarrierWait { .. }
+            | Stmt::AsyncArrive { .. } => false,
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => false,
             Stmt::Wgmma { .. } | Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::LoadFromBlock { .. } => false,
             Stmt::Let { .. } | Stmt::Declare { .. } | Stmt::Assign { .. } | Stmt::If { .. } | Stmt::For { .. } | Stmt::While { .. } => true,

@@ -105,7 +105,11 @@ fn remove_unused(block: &mut Vec<Stmt>, counts: &mut [i32]) -> bool {
             Stmt::StoreVector { .. } | Stmt::Store { .. } | Stmt::StoreRelaxed { .. } | Stmt::LoadRelaxed { .. } => false,
             Stmt::Atomic { .. } | Stmt::Mma { .. } | Stmt::If { .. } | Stmt::While { .. } | Stmt::Comment(_) => false,
             Stmt::Barrier(_) | Stmt::Fence { .. } | Stmt::AsyncCopy { .. } | Stmt::AsyncCommit | Stmt::AsyncWait { .. } => false,
-            Stmt::AsyncArrive { .. } | Stmt::MbarrierInit { .. } | Stmt::MbarrierArrive { .. } | Stmt::MbarrierWait { .. } => false,
+            Stmt::AsyncArrive { .. }
+            | Stmt::MbarrierInit { .. }
+            | Stmt::MbarrierArrive { .. }
+            | Stmt::MbarrierArriveAt { .. }
+            | Stmt::MbarrierWait { .. } => false,
             Stmt::BulkCopy { .. } | Stmt::TensorCopy { .. } | Stmt::Wgmma { .. } => false,
             Stmt::WgmmaFence | Stmt::WgmmaCommit | Stmt::WgmmaWait { .. } | Stmt::ProxyFence | Stmt::SetRegisters { .. } => false,
         };

@@ -12,7 +12,7 @@ use crate::block::{SharedId, ValueId};
 use crate::lower::refusal::Refusal;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId as ArrayId, Space, Stmt, VarId};
-use girih_ir::types::{BinaryOp, CompareOp, DType, ShuffleKind};
+use girih_ir::types::{BinaryOp, CompareOp, DType, Scope, ShuffleKind};
 
 /// Index arithmetic in registers.
 const LOCAL: Index = Index { dtype: DType::I32 };
@@ -117,7 +117,7 @@ impl Expander<'_> {
     pub fn take_chain(&mut self, id: SharedId, result: ValueId) {
         let chain = self.known_chain(id);
         let thread = self.thread32();
-        self.emit(Stmt::MbarrierWait { barrier: chain.signal(Expr::Var(chain.warp)), parity: Expr::Var(chain.phase) });
+        self.emit(Stmt::MbarrierWait { barrier: chain.signal(Expr::Var(chain.warp)), parity: Expr::Var(chain.phase), scope: Scope::Block });
         let other = super::index::binary(BinaryOp::Xor, Expr::Var(chain.phase), LOCAL.lit(1));
         self.emit(Stmt::Assign { var: chain.phase, index: None, value: other });
         let (registers, name) = (chain.layout.registers, self.name_of(result, "taken"));

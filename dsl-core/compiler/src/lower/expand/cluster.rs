@@ -8,11 +8,12 @@ use super::combine::int;
 use super::context::{Expanded, Expander};
 use super::elements::unrolled;
 use super::exchange::Meeting;
-use super::index::{all, compare};
+use super::grid::grid_of;
+use super::index::{Index, all, compare};
 use crate::block::steps::Step;
 use crate::block::{self, Combine, Form, Loop, Range};
 use girih_ir::simt::{Barrier, Expr, Place, Space, Stmt, VarId};
-use girih_ir::types::CompareOp;
+use girih_ir::types::{CompareOp, DType};
 
 impl Expander<'_> {
     /// The tile of the grid for a block: all blocks of a cluster have the same.
@@ -33,6 +34,28 @@ impl Expander<'_> {
             Range::Cluster(blocks) => (self.ix.add(first, self.number_in_cluster()), self.ix.lit(blocks)),
             _ => (first, self.ix.lit(1)),
         }
+    }
+
+    /// The block's number in a cluster of blocks at neighbouring tiles.
+    pub fn begin_neighbours(&mut self, l: &Loop, block: &Expr) {
+        if let Some(n) = grid_of(l).neighbours {
+            self.comment(format!("cluster = {}: as many blocks at neighbouring tiles copy for each other", n.blocks));
+            let number = self.declare_let("cluster_block", self.ix.dtype, self.ix.rem(block.clone(), n.blocks));
+            self.in_cluster = Some(number);
+        }
+    }
+
+    /// The end of the block's tiles, among those who copied to its shared memory and arrived at its barriers.
+    pub fn end_neighbours(&mut self, l: &Loop) {
+        if grid_of(l).neighbours.is_some() {
+            self.comment("no block ends while others may copy to it, or arrive at its barriers");
+            self.emit(Stmt::Barrier(Barrier::Cluster));
+        }
+    }
+
+    /// Which part of what all blocks read this one brings.
+    pub fn part_of_cluster(&self) -> Expr {
+        Index { dtype: DType::I32 }.cast(self.ix.dtype, self.number_in_cluster())
     }
 
     fn number_in_cluster(&self) -> Expr {

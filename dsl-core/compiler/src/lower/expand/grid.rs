@@ -126,7 +126,8 @@ impl Expander<'_> {
 
     fn tiles_along(&mut self, l: &Loop, k: usize) -> Expr {
         let len = self.index_of(self.kernel.view(l.view).axes[l.axes[k]].len);
-        let count = self.ix.div(self.ix.add(len, self.ix.lit(l.sizes[k] - 1)), l.sizes[k]);
+        let size = l.sizes[k] * grid_of(l).neighbours.filter(|n| n.axis == k).map_or(1, |n| n.blocks);
+        let count = self.ix.div(self.ix.add(len, self.ix.lit(size - 1)), size);
         // There is a block even where there are no tiles: it must not divide by their number.
         let may_be_none = self.kernel.launch.dealt == 0 && grid_of(l).runs_anyway;
         if may_be_none { super::index::binary(BinaryOp::Max, count, self.ix.lit(1)) } else { count }
@@ -160,10 +161,16 @@ impl Expander<'_> {
             TileOrder::Rising => number,
             TileOrder::Falling => self.number_from_behind(l, number),
         };
-        match grid_of(l).raster {
-            Some(raster) => self.raster_tiles_at(l, raster, number, counts),
-            None => digits(number, &counts[1..]),
+        let (neighbours, ix) = (grid_of(l).neighbours, self.ix);
+        let of_cluster = neighbours.map_or(number.clone(), |n| ix.div(number.clone(), n.blocks));
+        let mut all = match grid_of(l).raster {
+            Some(raster) => self.raster_tiles_at(l, raster, of_cluster, counts),
+            None => digits(of_cluster, &counts[1..]),
+        };
+        if let Some(n) = neighbours {
+            all[n.axis] = ix.add(ix.mul(all[n.axis].clone(), ix.lit(n.blocks)), ix.rem(number, n.blocks));
         }
+        all
     }
 
     /// The number of the tile that comes in this place where blocks take them from the last on.

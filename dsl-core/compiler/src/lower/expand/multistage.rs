@@ -28,11 +28,13 @@ pub(crate) struct Ahead<'k> {
     pub windows: Vec<(ValueId, Copied<'k>)>,
     /// The scalars that say where they lie, in order.
     pub before: Vec<(ValueId, &'k Op)>,
+    /// The windows of which each block of a cluster brings a part, for all of them.
+    pub to_all: &'k [ValueId],
 }
 
 impl<'k> Ahead<'k> {
     /// What a loop's plan copies, in the loop's body.
-    pub fn of(l: &'k Loop, copies: &Copies) -> Ahead<'k> {
+    pub fn of(l: &'k Loop, copies: &'k Copies) -> Ahead<'k> {
         let (mut windows, mut before) = (Vec::new(), Vec::new());
         for stmt in &l.body {
             if let block::Stmt::Window(v, window) = stmt {
@@ -45,7 +47,7 @@ impl<'k> Ahead<'k> {
         }
         windows.retain(|(v, _)| copies.windows.contains(v));
         before.retain(|(v, _)| copies.places.contains(v));
-        Ahead { windows, before }
+        Ahead { windows, before, to_all: &copies.to_all }
     }
 }
 
@@ -101,7 +103,7 @@ impl Expander<'_> {
     ///
     /// # Errors
     /// As [`Expander::begin_ring`].
-    pub fn begin_pipeline<'k>(&mut self, walked: &'k Loop, ring: RingPlan, copies: &Copies) -> Expanded<Pipelined<'k>> {
+    pub fn begin_pipeline<'k>(&mut self, walked: &'k Loop, ring: RingPlan, copies: &'k Copies) -> Expanded<Pipelined<'k>> {
         let ahead = Ahead::of(walked, copies);
         let each_tile = ring.handover == Handover::Transactions && walked.span.is_some();
         let turns = if each_tile { None } else { Some(self.turns(walked)) };

@@ -55,6 +55,7 @@ impl Expander<'_> {
         self.has_roles = false;
         let then = self.close();
         self.emit(Stmt::If { condition: consumes, then, otherwise });
+        self.end_neighbours(l);
         self.mode = Mode::Tail;
         self.values = before;
         Ok(())
@@ -64,6 +65,7 @@ impl Expander<'_> {
         let counts = self.tile_counts(l);
         let total = matches!(l.plan.range, Range::Persistent(_)).then(|| self.host_param(&grid_of(l).total, "tiles"));
         let first = self.block_index();
+        self.begin_neighbours(l, &first);
         let rest = total.map(|tiles| {
             self.dealt("tiles");
             let stride = self.declare_let("blocks", DType::I32, Expr::Special(Special::GridDim));
@@ -146,30 +148,38 @@ impl Expander<'_> {
         let full = self.begin_stage(stages, total);
         for ((value, op), ring) in p.ahead.windows.iter().zip(&p.rings) {
             let window = self.window_at(*value, *op);
-            self.copy_boxes(&window, &ring.at_stage(&stages.stage()), &full);
+            let cut = if p.ahead.to_all.contains(value) { self.kernel.launch.cluster } else { 1 };
+            self.copy_boxes(&window, &ring.at_stage(&stages.stage()), &full, cut);
         }
         Ok(())
     }
 
-    /// One tile's copy: a box for each of its panels, and for each 256 rows of these.
-    fn copy_boxes(&mut self, window: &WindowRep, copy: &WindowCopy, full: &Place) {
+    /// One tile's copy: a box for each of its panels, and for each 256 rows of these. Cut into several parts, each block of the cluster brings
+    /// its own to all of them.
+    fn copy_boxes(&mut self, window: &WindowRep, copy: &WindowCopy, full: &Place, cut: i64) {
         let dtype = self.kernel.view(window.view).dtype;
         let slow = (0..copy.axes.len()).find(|k| *k != copy.fast && copy.axes[*k].extent > 1).unwrap_or(usize::from(copy.fast == 0));
         let (rows, columns) = (copy.axes[slow].extent, copy.axes[copy.fast].extent);
-        let together = gcd(rows, BOX_ROWS);
+        let own_rows = rows / cut;
+        let together = gcd(own_rows, BOX_ROWS);
         let map = self.tensor_map(window, copy, slow, together);
         let mut at: Vec<Expr> = (0..window.index.len()).map(|k| self.tile_start(window.index[k])).collect();
         let ((panel, c), (part, r)) = (self.loop_var("panel"), self.loop_var("part"));
         let ix = self.ix;
         at[copy.fast] = ix.add(at[copy.fast].clone(), ix.cast(DType::I32, LOCAL.mul(c.clone(), LOCAL.lit(copy.run))));
-        at[slow] = ix.add(at[slow].clone(), ix.cast(DType::I32, LOCAL.mul(r.clone(), LOCAL.lit(together))));
-        let lies = LOCAL.add(LOCAL.mul(c, LOCAL.lit(rows * copy.run)), LOCAL.mul(r, LOCAL.lit(together * copy.run)));
+        let mut row = LOCAL.mul(r, LOCAL.lit(together));
+        if cut > 1 {
+            row = LOCAL.add(LOCAL.mul(self.part_of_cluster(), LOCAL.lit(own_rows)), row);
+        }
+        at[slow] = ix.add(at[slow].clone(), ix.cast(DType::I32, row.clone()));
+        let lies = LOCAL.add(LOCAL.mul(c, LOCAL.lit(rows * copy.run)), LOCAL.mul(row, LOCAL.lit(copy.run)));
         let shared = Place { space: Space::Shared(copy.id), dtype, index: LOCAL.add(copy.first.clone(), lies) };
         let at = at.into_iter().rev().map(|e| if ix.dtype == DType::I32 { e } else { Expr::Cast(DType::I32, Box::new(e)) }).collect();
-        let start = Stmt::TensorCopy { shared, map, at, barrier: full.clone() };
+        let start = Stmt::TensorCopy { shared, map, at, barrier: full.clone(), to_all: cut > 1 };
         let text = self.kernel.view(window.view).text.clone();
-        self.comment(format!("copy {rows} x {columns} elements of {text} to shared memory; outside of the tensor zeros"));
-        let parts = super::elements::unrolled(part, rows / together, vec![start]);
+        let to = if cut > 1 { "to the shared memory of all blocks of the cluster" } else { "to shared memory" };
+        self.comment(format!("copy {own_rows} x {columns} elements of {text} {to}; outside of the tensor zeros"));
+        let parts = super::elements::unrolled(part, own_rows / together, vec![start]);
         self.emit(super::elements::unrolled(panel, columns / copy.run, vec![parts]));
     }
 
@@ -270,8 +280,15 @@ impl Expander<'_> {
             self.emit(Stmt::Barrier(Barrier::Warp));
         }
         let lane = LOCAL.rem(self.thread32(), 32);
-        let then = self.arrive_free_at(stages, stage);
-        self.emit(Stmt::If { condition: compare(CompareOp::Eq, lane, LOCAL.lit(0)), then, otherwise: vec![] });
+        let blocks = self.kernel.launch.cluster;
+        if blocks == 1 {
+            let then = self.arrive_free_at(stages, stage);
+            self.emit(Stmt::If { condition: compare(CompareOp::Eq, lane, LOCAL.lit(0)), then, otherwise: vec![] });
+            return;
+        }
+        // Every block of the cluster fills this one's stages, too.
+        let then = self.arrive_free_of(stages, stage, &lane);
+        self.emit(Stmt::If { condition: compare(CompareOp::Lt, lane, LOCAL.lit(blocks)), then, otherwise: vec![] });
     }
 
     /// Flips a parity.

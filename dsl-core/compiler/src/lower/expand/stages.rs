@@ -8,7 +8,7 @@ use super::index::{Index, binary, compare, literal};
 use crate::block::{Handover, KnobId, RingPlan};
 use crate::lower::refusal::Refusal;
 use girih_ir::simt::{Barrier, Expr, Place, SharedId, Space, Stmt, VarId};
-use girih_ir::types::{BinaryOp, CompareOp, DType};
+use girih_ir::types::{BinaryOp, CompareOp, DType, Scope};
 
 /// Index arithmetic in registers.
 const LOCAL: Index = Index { dtype: DType::I32 };
@@ -73,8 +73,8 @@ impl Expander<'_> {
         let (filled_by, freed_by) = match ring.handover {
             Handover::Barrier | Handover::Registers => return Ok(None),
             Handover::Mbarriers => (self.team.threads, self.team.threads),
-            // The producer arrives, and so does each warp that has read.
-            Handover::Transactions => (1, self.team.threads / 32),
+            // The producer arrives, and so does each warp that has read, of all blocks that it fills stages of.
+            Handover::Transactions => (1, self.team.threads / 32 * self.kernel.launch.cluster),
         };
         if again {
             return Err(Refusal::MbarriersPipeline(ring.asked_by));
@@ -92,7 +92,7 @@ impl Expander<'_> {
         let then = vec![Stmt::For { var: counter, start, end, step, unroll: true, body }];
         let condition = compare(CompareOp::Eq, self.thread32(), LOCAL.lit(0));
         self.emit(Stmt::If { condition, then, otherwise: vec![] });
-        self.emit(Stmt::Barrier(Barrier::Block));
+        self.emit(Stmt::Barrier(if self.kernel.launch.cluster > 1 { Barrier::Cluster } else { Barrier::Block }));
         Ok(Some(Signals { full, free, asked_by: ring.asked_by }))
     }
 
@@ -135,7 +135,7 @@ impl Expander<'_> {
         let other = binary(BinaryOp::Xor, Expr::Var(phase), LOCAL.lit(1));
         let first = compare(CompareOp::Eq, stages.stage(), LOCAL.lit(0));
         let parity = Expr::Select(Box::new(first), Box::new(other), Box::new(Expr::Var(phase)));
-        self.emit(Stmt::MbarrierWait { barrier: word(signals.free, &free), parity });
+        self.emit(Stmt::MbarrierWait { barrier: word(signals.free, &free), parity, scope: Scope::Block });
         free
     }
 
@@ -165,7 +165,8 @@ impl Expander<'_> {
     pub fn begin_stage(&mut self, stages: &Stages, bytes: i64) -> Place {
         let Some((signals, phase)) = stages.signals else { panic!("stages: no mbarriers in\n{}", self.kernel) };
         let parity = Expander::other_parity(Expr::Var(phase));
-        self.emit(Stmt::MbarrierWait { barrier: word(signals.free, &stages.stage()), parity });
+        let scope = if self.kernel.launch.cluster > 1 { Scope::Cluster } else { Scope::Block };
+        self.emit(Stmt::MbarrierWait { barrier: word(signals.free, &stages.stage()), parity, scope });
         let full = word(signals.full, &stages.stage());
         self.emit(Stmt::MbarrierArrive { barrier: full.clone(), expect: Some(LOCAL.lit(bytes)) });
         full
@@ -182,10 +183,19 @@ impl Expander<'_> {
         stages.signals().map(arrive).into_iter().collect()
     }
 
+    /// Says so to the block of the cluster with this number.
+    pub fn arrive_free_of(&self, stages: &Stages, stage: &Expr, block: &Expr) -> Vec<Stmt> {
+        let arrive = |signals: Signals| Stmt::MbarrierArriveAt { barrier: word(signals.free, stage), block: block.clone() };
+        stages.signals().map(arrive).into_iter().collect()
+    }
+
     /// Waits for the copies of the stage at hand. Without mbarriers also for all threads: they have read the stage before it, which is free then.
     pub fn await_stage(&self, stages: &Stages) -> Vec<Stmt> {
         match stages.signals {
-            Some((signals, phase)) => vec![Stmt::MbarrierWait { barrier: word(signals.full, &stages.stage()), parity: Expr::Var(phase) }],
+            Some((signals, phase)) => {
+                let (barrier, parity) = (word(signals.full, &stages.stage()), Expr::Var(phase));
+                vec![Stmt::MbarrierWait { barrier, parity, scope: Scope::Block }]
+            }
             None if stages.ring.handover == Handover::Registers => self.meet_behind_copies(),
             None => {
                 let wait = Stmt::AsyncWait { pending: stages.ring.stages as u32 - 2 };
@@ -200,7 +210,7 @@ impl Expander<'_> {
         let following = next(stages.stage(), stages.ring.stages);
         let first = compare(CompareOp::Eq, following.clone(), LOCAL.lit(0));
         let parity = binary(BinaryOp::Xor, Expr::Var(phase), Expr::Cast(DType::I32, Box::new(first)));
-        vec![Stmt::MbarrierWait { barrier: word(signals.full, &following), parity }]
+        vec![Stmt::MbarrierWait { barrier: word(signals.full, &following), parity, scope: Scope::Block }]
     }
 
     /// Behind the last turn copies are on their way that write nothing but zeros, to all stages but so many.

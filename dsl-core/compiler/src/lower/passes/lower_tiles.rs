@@ -7,8 +7,8 @@ use crate::analyses::tail_liveness;
 use crate::analyses::uses::{self, loaded_tensor, stored_tensor};
 use crate::analyses::window_groups::WindowGroups;
 use crate::block::{
-    Access, Block, Carry, Combine, Cuts, Demands, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Operator, Param, ParamKind,
-    Reach, Reading, SharedArray, Stmt, Tail, Team, Tickets, Ty, Value, View, Window,
+    Access, Block, Carry, Combine, Cuts, Demands, Finish, FinishWay, Grid, Kernel, Launch, Lengths, Loop, Neighbours, Operator, Param,
+    ParamKind, Reach, Reading, SharedArray, Stmt, Tail, Team, Tickets, Ty, Value, View, Window,
 };
 use crate::plan::Plan;
 use crate::plan::finish::{combines_grid, is_over_grid, keeps_order, split};
@@ -89,13 +89,18 @@ fn view(v: &tile::View) -> View {
 fn set_divides(kernel: &mut Kernel) {
     let Some(l) = kernel.grid_loop() else { return };
     let lens = l.axes.iter().map(|axis| kernel.view(l.view).axes[*axis].len);
-    let divides =
-        lens.zip(&l.sizes).all(|(len, size)| kernel.value(len).host.as_ref().is_some_and(|e| kernel.host_multiple(e) % size == 0));
+    let sizes = l.sizes.iter().enumerate().map(|(axis, size)| size * together(l.grid.as_ref().and_then(|g| g.neighbours), axis));
+    let divides = lens.zip(sizes).all(|(len, size)| kernel.value(len).host.as_ref().is_some_and(|e| kernel.host_multiple(e) % size == 0));
     for stmt in &mut kernel.body {
         if let Stmt::Loop(Loop { grid: Some(grid), .. }) = stmt {
             grid.divides = divides;
         }
     }
+}
+
+/// How many neighbouring tiles along an axis the blocks of a cluster take.
+fn together(neighbours: Option<Neighbours>, axis: usize) -> i64 {
+    neighbours.filter(|n| n.axis == axis).map_or(1, |n| n.blocks)
 }
 
 struct Builder<'a> {
@@ -117,7 +122,7 @@ impl Builder<'_> {
         Launch {
             grid: self.grid_size(),
             dealt: plan.grid,
-            cluster: plan.cluster.map_or(1, |c| c.blocks),
+            cluster: plan.cluster.map(|c| c.blocks).or(plan.neighbours.map(|n| n.blocks)).unwrap_or(1),
             cooperative: girih_ir::tile::meetings::meets_over_grid(self.source.kernel),
             producer: plan.producer,
             min_blocks: plan.min_blocks as u32,
@@ -149,20 +154,32 @@ impl Builder<'_> {
             blocks = HostExpr::binary(BinaryOp::Mul, blocks, HostExpr::Const(cluster.blocks));
         }
         if plan.grid > 0 {
-            let most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
+            let mut most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
+            if let Some(n) = plan.neighbours {
+                let clusters = HostExpr::binary(BinaryOp::Div, most, HostExpr::Const(n.blocks));
+                most = HostExpr::binary(BinaryOp::Mul, clusters, HostExpr::Const(n.blocks));
+            }
             blocks = HostExpr::binary(BinaryOp::Min, blocks, most);
         }
         if combines_grid(kernel) { HostExpr::binary(BinaryOp::Max, blocks, HostExpr::Const(1)) } else { blocks }
     }
 
-    /// Tiles of the whole grid loop.
+    /// Tiles of the whole grid loop; those that neighbours take together end behind its tensor, if need be.
     fn total_tiles(&self, l: &TileLoop) -> HostExpr {
         let kernel = self.source.kernel;
-        l.axes.iter().zip(&self.source.plan.grid_tile).fold(HostExpr::Const(1), |product, (axis, size)| {
+        let tiles = l.axes.iter().zip(&self.source.plan.grid_tile).enumerate().fold(HostExpr::Const(1), |product, (k, (axis, size))| {
             let len = HostExpr::of_value(kernel, kernel.view(l.view).axes[*axis].len)
                 .unwrap_or_else(|| panic!("lower_tiles: the host cannot compute the extent of the grid loop in\n{kernel}"));
-            HostExpr::binary(BinaryOp::Mul, product, HostExpr::ceil_div(len, *size))
-        })
+            HostExpr::binary(BinaryOp::Mul, product, HostExpr::ceil_div(len, size * together(self.neighbours(), k)))
+        });
+        match self.neighbours() {
+            Some(n) => HostExpr::binary(BinaryOp::Mul, tiles, HostExpr::Const(n.blocks)),
+            None => tiles,
+        }
+    }
+
+    fn neighbours(&self) -> Option<Neighbours> {
+        self.source.plan.neighbours.map(|n| Neighbours { blocks: n.blocks, axis: n.axis })
     }
 
     fn param(&self, p: usize) -> Param {
@@ -361,6 +378,7 @@ impl Builder<'_> {
             total: self.total_tiles(l),
             raster: plan.raster,
             order: plan.order,
+            neighbours: self.neighbours(),
             in_order: keeps_order(kernel),
             tickets: l.in_order.then(|| if looks_back(l) { Tickets::OfLaunches } else { Tickets::OfBlocks }),
             runs_anyway: combines_grid(kernel),

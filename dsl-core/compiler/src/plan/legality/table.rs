@@ -240,8 +240,11 @@ rules! {
         "The author lists several values of its tile: what is computed may depend on a tile of one value."
         "the kernel's author has pinned {tile}: what is computed may depend on how many elements are worked on together; only 1 is allowed";
     ClusterGrid ["cluster", "grid"]
-        "Each tile of the grid, which another tile cuts, has a cluster of its own, begins in any order and is not combined with others (`grid` is 0)."
+        "Each tile of the grid has a cluster of its own, begins in any order and is not combined with others (`grid` is 0); or its tile cuts the grid."
         "a cluster works on one tile of the grid by itself, and {found}; only 1 is allowed";
+    ClusterCopies ["cluster", "copy"]
+        "Of a tile that cuts the grid: tensor maps fill a ring (`copy` is `Tensor`) of which some copies are the same for neighbouring tiles, as many parts of 8 rows or more, in a loop that has the same turns for all."
+        "blocks at neighbouring tiles of the grid copy for each other what is the same for all, and {found}; only 1 is allowed";
     ClusterLoops ["cluster"]
         "A tile of the grid has loops over its tile, one behind the other, along one axis whose positions they walk all."
         "the blocks of a cluster share the turns of loops over tiles {tile}, and a tile of the grid has {found}; only 1 is allowed";

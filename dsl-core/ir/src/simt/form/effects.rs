@@ -45,6 +45,7 @@ impl Effects {
             | Stmt::AsyncArrive { .. }
             | Stmt::MbarrierInit { .. }
             | Stmt::MbarrierArrive { .. }
+            | Stmt::MbarrierArriveAt { .. }
             | Stmt::MbarrierWait { .. }
             | Stmt::WgmmaFence
             | Stmt::WgmmaCommit

@@ -3,7 +3,7 @@
 use super::{Check, State, Verifier};
 use crate::fragments::GroupAtom;
 use crate::simt::{Barrier, Expr, ParamKind, Place, Space, Stmt, TensorMap, VarId, print};
-use crate::types::{AtomicOp, BinaryOp, DType};
+use crate::types::{AtomicOp, BinaryOp, DType, Scope};
 
 impl Verifier<'_> {
     pub(super) fn stmt(&mut self, stmt: &Stmt, declared: &mut Vec<usize>) -> Check {
@@ -100,7 +100,15 @@ impl Verifier<'_> {
                 self.mbarrier(barrier)?;
                 expect.as_ref().map_or(Ok(()), |x| self.index(x))
             }
-            Stmt::MbarrierWait { barrier, parity } => {
+            Stmt::MbarrierArriveAt { barrier, block } => {
+                self.in_cluster("arrives at another one's mbarrier")?;
+                self.mbarrier(barrier)?;
+                let dtype = self.expr(block)?;
+                self.same(dtype, DType::I32)
+            }
+            Stmt::MbarrierWait { barrier, parity, scope } => {
+                let legal = matches!(scope, Scope::Block | Scope::Cluster);
+                self.require(legal, || format!("a wait for arrivals of the block or of the cluster, not of scope {scope:?}"))?;
                 self.mbarrier(barrier)?;
                 self.index(parity)
             }
@@ -109,7 +117,12 @@ impl Verifier<'_> {
                 self.index(bytes)?;
                 self.mbarrier(barrier)
             }
-            Stmt::TensorCopy { shared, map, at, barrier } => self.tensor_copy(shared, *map, at, barrier),
+            Stmt::TensorCopy { shared, map, at, barrier, to_all } => {
+                if *to_all {
+                    self.in_cluster("copies to another one's shared memory")?;
+                }
+                self.tensor_copy(shared, *map, at, barrier)
+            }
             Stmt::Mma { atom, d, a, b, c } => self.mma(atom, [d, a, b, c]),
             Stmt::LoadMatrix { load, var, at, place } => self.load_matrix(*load, *var, at, place),
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
@@ -237,9 +250,14 @@ impl Verifier<'_> {
         self.place(place, true)
     }
 
+    /// What is done across blocks needs a cluster.
+    fn in_cluster(&self, does: &str) -> Check {
+        self.require(self.kernel.launch.cluster > 1, || format!("a block {does} without a cluster"))
+    }
+
     /// What another block of the cluster has in its shared memory.
     fn load_from_block(&self, var: VarId, place: &Place, block: &Expr) -> Check {
-        self.require(self.kernel.launch.cluster > 1, || "a block reads another one's shared memory without a cluster".to_string())?;
+        self.in_cluster("reads another one's shared memory")?;
         let legal = matches!(place.space, Space::Shared(_)) && place.dtype.size() == 4;
         self.require(legal, || format!("blocks read elements of 32 bits of one another's shared arrays, not {}", place.dtype))?;
         self.place(place, false)?;

@@ -110,7 +110,7 @@ impl Machine<'_> {
                     self.phases.entry(self.address(warp, barrier)).or_default().push(at);
                 }
                 // What frees a stage is not waited for: its copies are issued as if there were enough of them.
-                Op::MbarrierInit { .. } | Op::MbarrierArrive { .. } => drop(warp.issue([])),
+                Op::MbarrierInit { .. } | Op::MbarrierArrive { .. } | Op::MbarrierArriveAt { .. } => drop(warp.issue([])),
                 Op::MbarrierWait { barrier, .. } => {
                     self.count.numbers[tally::PHASES] += warp.weight;
                     self.await_phase(warp, barrier);

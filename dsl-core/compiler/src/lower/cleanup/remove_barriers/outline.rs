@@ -166,6 +166,7 @@ impl Builder<'_> {
             Stmt::LoadFromBlock { .. }
             | Stmt::MbarrierInit { .. }
             | Stmt::MbarrierArrive { .. }
+            | Stmt::MbarrierArriveAt { .. }
             | Stmt::AsyncArrive { .. }
             | Stmt::MbarrierWait { .. }
             | Stmt::BulkCopy { .. }
