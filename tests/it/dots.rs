@@ -24,6 +24,10 @@ pub mod named {
     //! Knobs for one loop or operand.
     pub mod kernels;
 }
+pub mod neighbours {
+    //! Products by blocks at neighbouring tiles.
+    pub mod kernels;
+}
 pub mod sliced {
     //! Sums that slices of a block share.
     pub mod kernels;
@@ -41,6 +45,7 @@ mod converted;
 mod flat;
 pub mod kernels;
 mod levels;
+mod neighbouring;
 mod numerics;
 mod own_knobs;
 mod planes;

@@ -110,6 +110,7 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::ClusterSize => on_h200("clustered_sums", "X=3"),
         Rule::ClusterPinned => on_h200("pinned_columns", "X=2"),
         Rule::ClusterGrid => on_h200("dealt_rows", "G=1 X=2"),
+        Rule::ClusterCopies => on_h200("neighbouring_rows", "U=Wgmma P=Async X=2"),
         Rule::ClusterLoops => on_h200("other_tiles", "X=2"),
         Rule::ClusterCarries => on_h200("counted_turns", "X=2"),
         Rule::ClusterReductions => on_h200("sums_of_turns", "X=2"),

@@ -2,7 +2,7 @@
 
 use girih_core::simt::print;
 use girih_core::simt::{CacheHint, Expr, Kernel, Place, Stmt};
-use girih_core::types::MemoryOrder;
+use girih_core::types::{MemoryOrder, Scope};
 
 /// What can be taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -17,7 +17,7 @@ pub enum Removed {
     Fence,
     /// An atomic whose old value nobody takes: a part of a sum, a word that is published, a counter that is made ready for the next launch.
     Update,
-    /// What an atomic orders beside its own element.
+    /// What an atomic orders beside its own element, or a wait for arrivals of the cluster beside those of the block.
     Order,
     /// The predicate of a load.
     LoadPredicate,
@@ -94,7 +94,7 @@ impl Mutator<'_> {
                 Stmt::AsyncWait { .. } | Stmt::MbarrierWait { .. } | Stmt::WgmmaWait { .. } => Some(Removed::Wait),
                 Stmt::Fence { .. } | Stmt::WgmmaFence | Stmt::ProxyFence => Some(Removed::Fence),
                 Stmt::StoreRelaxed { .. } => Some(Removed::Word),
-                Stmt::Atomic { result: None, .. } => Some(Removed::Update),
+                Stmt::Atomic { result: None, .. } | Stmt::MbarrierArriveAt { .. } => Some(Removed::Update),
                 _ => None,
             };
             match whole {
@@ -114,7 +114,15 @@ impl Mutator<'_> {
                     }
                     self.stmt(&mut block[i], &text);
                 }
-                Some(_) => {}
+                Some(_) => {
+                    if let Stmt::MbarrierWait { scope, .. } = &mut block[i]
+                        && *scope != Scope::Block
+                        && self.hit(Removed::Order, &text)
+                    {
+                        *scope = Scope::Block;
+                        return;
+                    }
+                }
             }
             i += 1;
         }

@@ -62,16 +62,8 @@ impl Kind {
     }
 }
 
-const KINDS: [Kind; 8] = [
-    Kind::Empty,
-    Kind::Read,
-    Kind::Write,
-    Kind::AtomicBlock,
-    Kind::AtomicDevice,
-    Kind::AsyncRead,
-    Kind::AsyncWrite,
-    Kind::MatrixRead,
-];
+const KINDS: [Kind; 8] =
+    [Kind::Empty, Kind::Read, Kind::Write, Kind::AtomicBlock, Kind::AtomicDevice, Kind::AsyncRead, Kind::AsyncWrite, Kind::MatrixRead];
 
 /// [`Kind::conflict`] as bits of the other kind, by whether both are of one block and by this kind.
 const CONFLICTS: [[u8; KINDS.len()]; 2] = {

@@ -94,8 +94,8 @@ pub(super) const CLUSTER_BARRIER: &str = "\
 // All threads of the blocks of a cluster meet.
 __device__ __forceinline__ void sync_cluster()
 {
-    asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");
-    asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");
+    asm volatile(\"barrier.cluster.arrive.release;\" ::: \"memory\");
+    asm volatile(\"barrier.cluster.wait.acquire;\" ::: \"memory\");
 }
 ";
 

@@ -157,6 +157,7 @@ impl Builder<'_> {
             let mut most = HostExpr::binary(BinaryOp::Mul, HostExpr::Multiprocessors, HostExpr::Const(plan.grid));
             if let Some(n) = plan.neighbours {
                 let clusters = HostExpr::binary(BinaryOp::Div, most, HostExpr::Const(n.blocks));
+                let clusters = HostExpr::binary(BinaryOp::Max, clusters, HostExpr::Const(1));
                 most = HostExpr::binary(BinaryOp::Mul, clusters, HostExpr::Const(n.blocks));
             }
             blocks = HostExpr::binary(BinaryOp::Min, blocks, most);
