@@ -1,12 +1,12 @@
 //! Two sorted vectors become one, by the merge of `girih::algorithms`.
 
-use girih::algorithms::merge;
+use girih::algorithms::{Ascending, merge};
 use girih::prelude::*;
 
 /// What the judge calls.
 #[program]
 pub fn solve(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, c: &mut Tensor<f32, 1>) {
-    merge::<f32>(a, b, c);
+    merge::<f32, Ascending>(a, b, c);
 }
 
 /// Ascending numbers in [−1, 1). A short vector has many equal ones among them.

@@ -243,3 +243,17 @@ pub(super) fn flips<K: SortKey, D: Direction>() -> K::Number {
     let flip = K::FLIP.literal();
     K::Number::of_literal(Literal { bits: flip.bits ^ all, ..flip })
 }
+
+/// Keys as numbers of which that of the first key in a direction is the smallest.
+pub(super) fn numbers_in<K: SortKey, D: Direction>(keys: Tile<K>) -> Tile<K::Number> {
+    turned::<K, D>(K::numbers(keys))
+}
+
+/// The keys of such numbers.
+pub(super) fn keys_in<K: SortKey, D: Direction>(numbers: Tile<K::Number>) -> Tile<K> {
+    K::keys(turned::<K, D>(numbers))
+}
+
+fn turned<K: SortKey, D: Direction>(numbers: Tile<K::Number>) -> Tile<K::Number> {
+    if D::FALLS { numbers ^ scalar::<K::Number>(K::Number::ones(K::BITS)) } else { numbers }
+}

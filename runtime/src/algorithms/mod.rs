@@ -15,7 +15,7 @@ pub use compacting::{Keep, Positive, keep_flagged, keep_if, keep_tile};
 pub use counting::{Binning, Value, histogram, histogram_256, histogram_8192, histogram_global};
 pub use keys::{Ascending, Descending, Direction, Number, Order, SortKey, Word};
 pub use look_back::{last_total, look_back, look_back_to};
-pub use merging::merge;
+pub use merging::{merge, merge_pairs};
 pub use scanning::{Ends, Exclusive, Greatest, Inclusive, Least, Operator, Product, Sum, reduce_by_key, scan};
 pub use selecting::top_k;
 pub use sorting::{sort, sort_in_place, sort_pairs, sort_segments};

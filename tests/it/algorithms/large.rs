@@ -170,7 +170,7 @@ fn merges_and_what_is_kept_of_more_than_two_gigabytes() {
     wrong.check(&stream, "keep_if");
 
     let mut merged = stream.zeros([n + half]).unwrap();
-    merge::<i32, _>(&stream, &all, &odd, &mut merged).unwrap();
+    merge::<i32, Ascending, _>(&stream, &all, &odd, &mut merged).unwrap();
     // Each odd number is there twice.
     let mut sums = stream.zeros([n + half]).unwrap();
     scan::<i32, Sum, Inclusive, _>(&stream, &merged, &mut sums).unwrap();

@@ -1,7 +1,7 @@
 //! Algorithms within programs of an author's, under sampled schedules of their launches: evaluator, simulator and references agree.
 
 use girih::algorithms::{Ascending, Descending, Greatest, Inclusive, Positive, Sum};
-use girih::algorithms::{keep_flagged, keep_if, merge, reduce_by_key, scan, sort, sort_pairs, top_k};
+use girih::algorithms::{keep_flagged, keep_if, merge, merge_pairs, reduce_by_key, scan, sort, sort_pairs, top_k};
 use girih::challenge::{Case, Challenge};
 use girih::check::{On, Options, check};
 use girih::inputs::formula;
@@ -11,6 +11,9 @@ use girih_core::target::Target;
 
 /// Sizes about the tiles.
 const SIZES: [&str; 5] = ["N=0", "N=1", "N=4096", "N=4099", "N=9001"];
+
+/// Sizes of two vectors about the tile of what they merge to.
+const BOTH_SIZES: [&str; 4] = ["M=0 N=0", "M=1 N=0", "M=3839 N=2", "M=4000 N=5001"];
 
 /// Numbers of which some are equal, and neighbours often are.
 fn mixed(_: &[i64], i: usize) -> f64 {
@@ -71,12 +74,19 @@ fn with_a_flag(x: &Tensor<i32, 1>, flags: &Tensor<bool, 1>, y: &mut Tensor<i32, 
 
 #[program]
 fn both_in_order(a: &Tensor<i32, 1>, b: &Tensor<i32, 1>, c: &mut Tensor<i32, 1>) {
-    merge::<i32>(a, b, c);
+    merge::<i32, Ascending>(a, b, c);
 }
 
 #[program]
-fn largest(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
-    top_k::<i32>(x, y);
+fn both_fall(
+    a: &Tensor<f32, 1>,
+    v: &Tensor<i32, 1>,
+    b: &Tensor<f32, 1>,
+    w: &Tensor<i32, 1>,
+    c: &mut Tensor<f32, 1>,
+    moved: &mut Tensor<i32, 1>,
+) {
+    merge_pairs::<f32, i32, Descending>(a, v, b, w, c, moved);
 }
 
 fn sorted(mut all: Vec<f64>) -> Vec<f64> {
@@ -187,9 +197,34 @@ fn merges_and_selections_are_right_under_every_schedule() {
     );
     let merge = merge.input("a", formula(rising)).input("b", formula(rising));
     let both = |c: &Case| sorted((0..c.len("M")).map(|i| c.at("a", i)).chain((0..c.len("N")).map(|i| c.at("b", i))).collect());
-    right(merge.output_all("c", both).check_at(["M=0 N=0", "M=1 N=0", "M=3839 N=2", "M=4000 N=5001"]));
+    right(merge.output_all("c", both).check_at(BOTH_SIZES));
     let top =
         Challenge::new("largest", largest::Program::def, "void f(const int* x[N], int* y[k], int N, int k)").input("x", formula(mixed));
     let first = |c: &Case| sorted(column(c, "x")).into_iter().rev().take(c.len("k")).collect();
     right(top.output_all("y", first).check_at(["N=1 k=1", "N=9001 k=100", "N=5000 k=1500"]));
+}
+
+/// The keys of both vectors as they fall, and where each was among all.
+fn falling(case: &Case) -> Vec<(f64, f64)> {
+    let of = |name: &str, n: usize| (0..n).map(|i| case.at(name, i)).collect::<Vec<f64>>();
+    let all = [of("a", case.len("M")), of("b", case.len("N"))].concat();
+    let mut numbered: Vec<(f64, f64)> = all.into_iter().enumerate().map(|(i, key)| (key, i as f64)).collect();
+    numbered.sort_by(|a, b| b.0.total_cmp(&a.0));
+    numbered
+}
+
+#[test]
+fn merges_of_pairs_are_right_under_every_schedule() {
+    let signature =
+        "void f(const float* a[M], const int* v[M], const float* b[N], const int* w[N], float* c[M + N], int* moved[M + N], int M, int N)";
+    let pairs = Challenge::new("both_fall", both_fall::Program::def, signature);
+    let pairs = pairs.input("a", formula(|l, i| -rising(l, i))).input("b", formula(|l, i| -rising(l, i)));
+    let pairs = pairs.input("v", formula(|_, i| i as f64)).input("w", formula(|_, i| i as f64));
+    let pairs = pairs.output_all("c", |c| falling(c).into_iter().map(|(key, _)| key).collect());
+    // Values are places in their own vector.
+    let places = |c: &Case| {
+        let m = c.len("M") as f64;
+        falling(c).into_iter().map(|(_, i)| if i < m { i } else { i - m }).collect()
+    };
+    right(pairs.output_all("moved", places).check_at(BOTH_SIZES));
 }
