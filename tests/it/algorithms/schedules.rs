@@ -1,7 +1,7 @@
 //! Algorithms within programs of an author's, under sampled schedules of their launches: evaluator, simulator and references agree.
 
-use girih::algorithms::{Ascending, Descending, Greatest, Inclusive, Positive, Sum};
-use girih::algorithms::{keep_flagged, keep_if, merge, merge_pairs, reduce_by_key, scan, sort, sort_pairs, top_k};
+use girih::algorithms::{Ascending, Descending, Greatest, Inclusive, Positive, Sum, Value};
+use girih::algorithms::{histogram, keep_flagged, keep_if, merge, merge_pairs, reduce_by_key, scan, sort, sort_pairs, top_k};
 use girih::challenge::{Case, Challenge};
 use girih::check::{On, Options, check};
 use girih::inputs::formula;
@@ -87,6 +87,16 @@ fn both_fall(
     moved: &mut Tensor<i32, 1>,
 ) {
     merge_pairs::<f32, i32, Descending>(a, v, b, w, c, moved);
+}
+
+#[program]
+fn how_often(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    histogram::<i32, Value>(x, y);
+}
+
+#[program]
+fn largest(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 1>) {
+    top_k::<i32>(x, y);
 }
 
 fn sorted(mut all: Vec<f64>) -> Vec<f64> {
@@ -227,4 +237,19 @@ fn merges_of_pairs_are_right_under_every_schedule() {
         falling(c).into_iter().map(|(_, i)| if i < m { i } else { i - m }).collect()
     };
     right(pairs.output_all("moved", places).check_at(BOTH_SIZES));
+}
+
+#[test]
+fn histograms_are_right_under_every_schedule() {
+    let counts = Challenge::new("how_often", how_often::Program::def, "void f(const int* x[N], int* y[B], int N, int B)");
+    let counts = counts.input("x", formula(mixed));
+    let expected = |c: &Case| {
+        let mut bins = vec![0.0; c.len("B")];
+        for v in column(c, "x").into_iter().filter(|v| *v >= 0.0 && *v < c.len("B") as f64) {
+            bins[v as usize] += 1.0;
+        }
+        bins
+    };
+    // Up to 256 bins, up to 8192, and more.
+    right(counts.output_all("y", expected).check_at(["N=0 B=1", "N=1 B=256", "N=8193 B=100", "N=9001 B=257", "N=4099 B=8193"]));
 }
