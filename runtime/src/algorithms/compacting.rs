@@ -16,7 +16,7 @@ pub trait Keep<T: Elem>: 'static {
     fn keep(elements: Tile<T>) -> Tile<bool>;
 }
 
-/// Keeps what is greater than 0.
+/// Keeps what is greater than 0: neither of the zeros, and no NaN.
 pub struct Positive;
 
 #[device]
@@ -133,6 +133,7 @@ pub fn keep_flagged_in_order<E: Elem>(
 
 /// kept = the elements of x that `P` keeps, in their order, and count = how many these are. What lies behind them in `kept` stays as it was.
 /// `kept` has room for all that are kept; x has fewer than 2³¹ elements, `count` has one.
+/// Elements are moved as they are: what becomes of a NaN is for the rule to say, of which comparisons are false.
 ///
 /// ```no_run
 /// use girih::algorithms::{Keep, keep_if};

@@ -79,6 +79,9 @@ pub fn histogram_global<E: Elem, B: Binning<E>>(x: &Tensor<E, 1>, bins: &mut Ten
 
 /// bins = how many elements fall into each.
 ///
+/// x has fewer than 2³¹ elements. What a rule sends below bin 0 or behind the last one is not counted. A rule that converts floats to integers makes
+/// 0 of NaN, so NaNs are counted in that bin unless the rule sends them elsewhere.
+///
 /// ```no_run
 /// use girih::algorithms::{Binning, histogram};
 /// use girih::prelude::*;

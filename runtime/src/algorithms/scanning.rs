@@ -154,6 +154,9 @@ pub fn reduce_runs<K, E, O>(
 ///
 /// With keys that are sorted ([`sort_pairs`](super::sort_pairs())), a run is all there is of a key. There are as many values as keys, fewer
 /// than 2³¹; `run_keys` and `run_values` have room for all runs, `count` has one element.
+///
+/// Keys are compared by `==`. So a NaN is a run by itself, next to other NaNs as well; zeros of both signs are equal, and the key of a run is its
+/// last one.
 #[program]
 pub fn reduce_by_key<K, E, O>(
     keys: &Tensor<K, 1>,

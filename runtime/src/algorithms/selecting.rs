@@ -230,6 +230,8 @@ pub fn fill_rest<E: SortKey<Number = u32>>(found: &Tensor<i32, 1>, bound: &Tenso
 
 /// largest = the keys that come first in descending order, as many as it has elements, in that order; there are at least as many keys.
 ///
+/// The order is that of [`SortKey`]: of floats, NaNs without a sign are the largest, and those with one the smallest.
+///
 /// For up to 1024 of them everything is read once. Keys have at most 32 bits: others are sorted ([`sort`](super::sort())), and cut.
 #[program]
 pub fn top_k<E: SortKey<Number = u32>>(keys: &Tensor<E, 1>, largest: &mut Tensor<E, 1>) {

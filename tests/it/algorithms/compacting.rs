@@ -1,6 +1,6 @@
 //! Elements that are kept, beside `Iterator::filter`.
 
-use super::{LENGTHS, mixed, stream};
+use super::{LENGTHS, bits, mixed, stream};
 use girih::algorithms::{Keep, Positive, keep_flagged, keep_if};
 use girih::prelude::*;
 
@@ -35,6 +35,23 @@ fn what_is_kept_keeps_its_order() {
         keep_flagged::<u8, _>(&stream, &x, &flags, &mut kept, &mut count).unwrap();
         assert_eq!(stream.read(&count).unwrap(), [found], "{what}");
         assert_eq!(stream.read(&kept).unwrap(), expected, "{what}");
+    }
+}
+
+#[test]
+fn what_is_not_greater_than_zero_is_not_kept() {
+    let stream = stream();
+    for n in [24, 4099] {
+        let all: Vec<f32> = bits(5, n).into_iter().map(|b| f32::from_bits(b as u32)).collect();
+        let mut expected: Vec<u32> = all.iter().filter(|v| **v > 0.0).map(|v| v.to_bits()).collect();
+        assert!(all.iter().any(|v| v.is_nan()) && expected.len() > 1 && expected.len() < n);
+        let found = expected.len() as i32;
+        expected.resize(n, (-9.0f32).to_bits());
+        let (x, mut kept) = (stream.tensor(&all, [n]).unwrap(), stream.tensor(&vec![-9.0f32; n], [n]).unwrap());
+        let mut count = stream.zeros([1]).unwrap();
+        keep_if::<f32, Positive, _>(&stream, &x, &mut kept, &mut count).unwrap();
+        assert_eq!(stream.read(&count).unwrap(), [found]);
+        assert_eq!(stream.read(&kept).unwrap().iter().map(|v| v.to_bits()).collect::<Vec<_>>(), expected);
     }
 }
 

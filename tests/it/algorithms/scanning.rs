@@ -77,6 +77,33 @@ fn floats_pass_nan_on() {
     assert!(found[4700..].iter().all(|v| v.is_nan()), "{:?}", &found[4700..4710]);
 }
 
+#[test]
+fn infinities_of_both_signs_sum_to_nan() {
+    let stream = stream();
+    let n = 8209;
+    let mut all: Vec<f32> = (0..n).map(|i| (mixed(i) % 16) as f32).collect();
+    (all[40], all[4100]) = (f32::INFINITY, f32::NEG_INFINITY);
+    let (x, mut y) = (stream.tensor(&all, [n]).unwrap(), stream.zeros([n]).unwrap());
+    scan::<f32, Sum, Exclusive, _>(&stream, &x, &mut y).unwrap();
+    let (found, expected) = (stream.read(&y).unwrap(), folded(&all, 0.0, true, |a, b| a + b));
+    for (i, (f, e)) in found.iter().zip(&expected).enumerate() {
+        assert!(f == e || f.is_nan() && e.is_nan(), "element {i} is {f}, and should be {e}");
+    }
+    assert!(found[41].is_infinite() && found[4101].is_nan() && found[n - 1].is_nan());
+}
+
+#[test]
+fn of_zeros_the_negative_one_is_the_least() {
+    let stream = stream();
+    for (n, at) in [(7, 3), (5000, 4500)] {
+        let mut all = vec![0.0f32; n];
+        all[at] = -0.0;
+        let (x, mut y) = (stream.tensor(&all, [n]).unwrap(), stream.zeros([n]).unwrap());
+        scan::<f32, Least, Inclusive, _>(&stream, &x, &mut y).unwrap();
+        assert!(stream.read(&y).unwrap().iter().enumerate().all(|(i, v)| v.is_sign_negative() == (i >= at)), "{n}");
+    }
+}
+
 /// Runs of equal neighbours and the sums of their values, one by one.
 fn runs(keys: &[i32], values: &[i32]) -> (Vec<i32>, Vec<i32>) {
     let (mut of, mut sums): (Vec<i32>, Vec<i32>) = (Vec::new(), Vec::new());
@@ -110,6 +137,32 @@ fn runs_of_equal_keys_are_summed() {
         expected.resize(n, -6);
         assert_eq!(stream.read(&of).unwrap(), expected_keys, "{n} keys, about {each} a run");
         assert_eq!(stream.read(&sums).unwrap(), expected, "{n} keys, about {each} a run");
+    }
+}
+
+/// Zeros of both signs are one run, which has the sign of its last one; a NaN is no neighbour's equal, and a run by itself.
+#[test]
+fn runs_of_floats_are_of_what_is_equal() {
+    let stream = stream();
+    let (nan, other) = (f32::NAN, f32::from_bits(0xffc0_0001));
+    let few = [nan, nan, 1.0, 1.0, 0.0, -0.0, -0.0, 0.0, -0.0, other, 2.0, 2.0, f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY, nan];
+    let special: Vec<f32> = bits(5, 2500).into_iter().flat_map(|b| [f32::from_bits(b as u32); 2]).collect();
+    for all in [&few[..], &few.repeat(300), &[nan; 4099], &special] {
+        let n = all.len();
+        let values: Vec<i32> = (0..n as i32).collect();
+        let mut expected: Vec<(u32, i32)> = Vec::new();
+        let mut at = 0;
+        for run in all.chunk_by(|a, b| a == b) {
+            expected.push((run[run.len() - 1].to_bits(), values[at..at + run.len()].iter().sum()));
+            at += run.len();
+        }
+        let (k, v) = (stream.tensor(all, [n]).unwrap(), stream.tensor(&values, [n]).unwrap());
+        let (mut of, mut sums, mut count) = (stream.zeros([n]).unwrap(), stream.zeros([n]).unwrap(), stream.zeros([1]).unwrap());
+        reduce_by_key::<f32, i32, Sum, _>(&stream, &k, &v, &mut of, &mut sums, &mut count).unwrap();
+        assert_eq!(stream.read(&count).unwrap(), [expected.len() as i32], "{n} keys");
+        let (of, sums) = (stream.read(&of).unwrap(), stream.read(&sums).unwrap());
+        let found: Vec<(u32, i32)> = of.iter().map(|v| v.to_bits()).zip(sums).take(expected.len()).collect();
+        assert_eq!(found, expected, "{n} keys");
     }
 }
 

@@ -41,6 +41,14 @@ fn keys_of_every_width_are_chosen_from() {
     }
 }
 
+/// NaNs with both signs, infinities and zeros among them: few of them, all, and more than a block sorts.
+#[test]
+fn floats_are_chosen_in_their_total_order() {
+    for (kind, sizes) in [1, 2, 3, 4, 5].into_iter().flat_map(|kind| [(1, 1), (31, 31), (4099, 7), (1201, 1201)].map(|s| (kind, s))) {
+        chosen(kind, sizes, |b| f32::from_bits(b as u32), f32::total_cmp);
+    }
+}
+
 /// 3000 neighbours above the sample's bound are more than a block sorts. Where they differ, one digit leaves few of them; where all are equal, and
 /// where most are, the digits are told apart one by one.
 #[test]
