@@ -146,7 +146,9 @@ macro_rules! as_they_lie {
             const SIGN: $number = $sign;
             const FLIP: $number = $flip;
             fn numbers(keys: Tile<$key>) -> Tile<$number> {
-                Order::of::<$key>().numbers(keys.bitcast::<$number>())
+                // `sign` and `flip` share no bit. Of floats all bits or the highest one are flipped: one operation on constants.
+                let bits = keys.bitcast::<$number>();
+                bits ^ ((<$number>::negative(bits) & scalar::<$number>(Self::SIGN)) | scalar::<$number>(Self::FLIP))
             }
             fn keys(numbers: Tile<$number>) -> Tile<$key> {
                 Order::of::<$key>().elements(numbers).bitcast::<$key>()

@@ -220,8 +220,10 @@ pub fn merge_pairs<K: SortKey, V: Word, D: Direction>(
     c_values: &mut Tensor<V, 1>,
 ) {
     require(c.len(0) < LONGEST);
-    require(c.len(0) == a.len(0) + b.len(0) && c_values.len(0) == c.len(0));
-    require(a_values.len(0) == a.len(0) && b_values.len(0) == b.len(0));
+    require(c.len(0) == a.len(0) + b.len(0));
+    require(a_values.len(0) == a.len(0));
+    require(b_values.len(0) == b.len(0));
+    require(c_values.len(0) == c.len(0));
     let (of_keys_a, of_keys_b) = (a_values.reinterpret::<V::Bits>(), b_values.reinterpret::<V::Bits>());
     let mut firsts = temp([(c.len(0) + TILE as i64 - 1) / TILE as i64 + 1]);
     merge_paths::<K, D>(a, b, &mut firsts);
