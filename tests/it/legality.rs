@@ -7,6 +7,7 @@ use girih_core::error::CompileError;
 use girih_core::lower::lower;
 use girih_core::registry;
 use girih_core::schedule::legality::Rule;
+use girih_core::schedule::space::Space;
 use girih_core::schedule::{Choice, Schedule, ScheduleError};
 use girih_core::target::Target;
 use girih_core::tile::Kernel;
@@ -58,6 +59,7 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::VectorBytes => on_h200("vector_add", "T=1024 C=32 V=32"),
         Rule::GridMeets => on_h200("meeting_tiles", "G=1"),
         Rule::TilesInOrder => on_h200("ordered_tiles", "G=1"),
+        Rule::TilesAsTheyCome => on_h200("ordered_tiles", "X=4"),
         Rule::ChainOnce => on_h200("chained_tiles", "G=1"),
         Rule::StagesAhead => on_h200("vector_add", "T=65536 C=64 G=4 S=4096"),
         Rule::CopyTarget => ("vector_add", "G=4 S=2 P=Async", "sm_75"),
@@ -154,4 +156,15 @@ fn every_rule_is_broken_by_a_schedule() {
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("illegal_by_rule", told.join("\n"));
     });
+}
+
+#[test]
+fn blocks_that_begin_in_the_order_of_the_tiles_have_one_way_through_them() {
+    let kernel = kernel("ordered_tiles").expect("it is linked");
+    let space = Space::new(&kernel, &best_facts(&kernel), Target::h200());
+    let refused = |text| space.check(&schedule(&kernel, text)).err().map(|e| (e.id, e.knob, e.found));
+    assert_eq!(refused("D=Falling"), Some(("TilesAsTheyCome", "D".into(), "Falling".into())));
+    assert_eq!(refused("D=Falling X=4"), Some(("TilesAsTheyCome", "X".into(), "4".into())));
+    let listed: Vec<String> = space.enumerate().iter().map(|s| s.short(&kernel)).collect();
+    assert_eq!(listed, ["T=64 G=0 X=1 D=Rising", "T=96 G=0 X=1 D=Rising"]);
 }

@@ -45,7 +45,7 @@ pub fn meeting_tiles(x: &mut Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     }
 }
 
-#[kernel(tile(T = [64, 96]), grid(G = [0, 1]))]
+#[kernel(tile(T = [64, 96]), grid(G = [0, 1]), raster(X = [1, 4]), order(D = [Rising, Falling]))]
 pub fn ordered_tiles(x: &Tensor<f32, 1>, y: &mut Tensor<f32, 1>) {
     for t in y.tiles([T]).in_order() {
         y.store(t, x.load(t) + 1.0);

@@ -29,7 +29,7 @@ pub(crate) use reads::ReadPlan;
 
 use rules::{
     cache_hints, check_ahead, check_choices, check_copies, check_fill, check_fragment_prefetch, check_min_blocks, check_opt_level,
-    check_tile_of_its_own, check_vector, walk_one_by_one,
+    check_tile_of_its_own, check_vector, check_way, walk_one_by_one,
 };
 
 use crate::analyses::converted::Converted;
@@ -236,6 +236,7 @@ pub(crate) fn plan(
     };
     let cluster = cluster::cluster(kernel, schedule, target, fitting, grid)?;
     check_tile_of_its_own(kernel, schedule, grid, split.is_some())?;
+    check_way(kernel, schedule)?;
     check_fill(kernel, schedule, target, grid)?;
     check_ahead(kernel, schedule, target, grid * anchor.iter().max().copied().unwrap_or(1))?;
     let shared_rows = RowPath::of(kernel, schedule) == Some(RowPath::Shared);
@@ -271,7 +272,7 @@ pub(crate) fn plan(
         opt_level: check_opt_level(kernel, schedule)?,
         raster,
         order: match TileOrder::of(kernel, schedule) {
-            Some(order) if !finish::keeps_order(kernel) && !kernel.grid_loop().is_some_and(|l| l.in_order) => order,
+            Some(order) if !finish::keeps_order(kernel) => order,
             _ => TileOrder::Rising,
         },
         knobs,

@@ -20,7 +20,7 @@ pub(crate) struct Raster {
 /// turns, and those with the most come first or last (Shah and others, FlashAttention-3, 2024, walk the heads of an attention so). Else they
 /// lie along the last one.
 pub(super) fn raster(kernel: &Kernel, rows: i64) -> Option<Raster> {
-    let grid = kernel.grid_loop().filter(|l| l.vars.len() > 1 && rows > 1 && !l.in_order && !keeps_order(kernel))?;
+    let grid = kernel.grid_loop().filter(|l| l.vars.len() > 1 && rows > 1 && !keeps_order(kernel))?;
     let ends = ends_of_turns(kernel);
     let column = grid.vars.iter().rposition(|v| ends.contains(v)).unwrap_or(grid.vars.len() - 1);
     Some(Raster { rows, column })

@@ -5,7 +5,7 @@ use super::reads::ReadPlan;
 use super::{illegal, knob_of_kind};
 use crate::analyses::dots::Dots;
 use girih_ir::facts::INDEX32_OVERHANG;
-use girih_ir::schedule::words::{CacheHint as Hint, CopyPath, Words};
+use girih_ir::schedule::words::{CacheHint as Hint, CopyPath, TileOrder, Words};
 use girih_ir::schedule::{Choice, KnobKind, Schedule, ScheduleError, Site};
 use girih_ir::simt::{CacheHint, OPT_LEVEL};
 use girih_ir::target::{Target, max_vector_bytes};
@@ -132,6 +132,19 @@ pub(super) fn check_tile_of_its_own(kernel: &Kernel, schedule: &Schedule, grid: 
     let kind = if split { KnobKind::Split } else { KnobKind::Grid };
     let id = knob_of_kind(kernel, kind).into_iter().collect::<Vec<_>>();
     Err(illegal(kernel, &id, schedule.int_of_kind(kernel, kind, 0).to_string(), rule))
+}
+
+/// Blocks that begin in the order of the tiles have no other way through them.
+pub(super) fn check_way(kernel: &Kernel, schedule: &Schedule) -> Result<(), ScheduleError> {
+    if !kernel.grid_loop().is_some_and(|l| l.in_order) {
+        return Ok(());
+    }
+    let raster = knob_of_kind(kernel, KnobKind::Raster).filter(|id| schedule.int(*id) != 1);
+    let order = TileOrder::knob(kernel).filter(|_| TileOrder::of(kernel, schedule) != Some(TileOrder::Rising));
+    match raster.or(order) {
+        Some(id) => Err(illegal(kernel, &[id], schedule.choices[id.0 as usize].to_string(), Rule::TilesAsTheyCome)),
+        None => Ok(()),
+    }
 }
 
 /// The stages of a pipeline over the tiles dealt to a block can be filled as the schedule says.

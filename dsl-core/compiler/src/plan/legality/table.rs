@@ -82,6 +82,9 @@ rules! {
     TilesInOrder ["grid", "split"]
         "Where blocks begin in the order of the tiles (`.in_order()`) each has one tile: `grid` is 0 and `split` is 1."
         "blocks that begin in the order of the tiles have one tile each: `grid` must be 0 and `split` 1";
+    TilesAsTheyCome ["raster", "order"]
+        "Where blocks begin in the order of the tiles (`.in_order()`) they take them row after row, from the first one on: `raster` is 1 and `order` is `Rising`."
+        "blocks that begin in the order of the tiles take them row after row, from the first one on: `raster` must be 1 and `order` Rising";
     StagesAhead ["stages", "grid"]
         "Loads run no further ahead than 32-bit indices leave room for."
         "loads would run {ahead} elements ahead; at most {most} leave 32-bit indices room";
