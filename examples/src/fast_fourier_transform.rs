@@ -3,7 +3,7 @@
 //! With n = 512 n1 + n2 and k = k1 + 512 k2 (Bailey's four steps): transforms along n1 for each n2, each result times
 //! exp(-2πi n2 k1 / N), and transforms along n2, which leave the spectrum transposed.
 
-use crate::fourier::{columns_of_512, rows_of_512};
+use crate::fourier::{Computed, Table, columns_of_512, rows_of_512};
 use crate::fourier_steps::transform;
 use girih::prelude::*;
 
@@ -13,8 +13,13 @@ pub fn solve(signal: &Tensor<f32, 1>, spectrum: &mut Tensor<f32, 1>) {
     let n = signal.len(0) / 2;
     if n == 512 * 512 {
         let mut halfway = temp((512, 512));
-        columns_of_512(&signal.reinterpret::<u64>().chunked(0, 512), &mut halfway);
-        rows_of_512(&halfway, &mut spectrum.reinterpret::<u64>().chunked(0, 512));
+        if variant("computed factors") {
+            columns_of_512::<Computed>(&signal.reinterpret::<u64>().chunked(0, 512), &mut halfway);
+            rows_of_512::<Computed>(&halfway, &mut spectrum.reinterpret::<u64>().chunked(0, 512));
+        } else {
+            columns_of_512::<Table>(&signal.reinterpret::<u64>().chunked(0, 512), &mut halfway);
+            rows_of_512::<Table>(&halfway, &mut spectrum.reinterpret::<u64>().chunked(0, 512));
+        }
     } else if n > 0 {
         transform(&signal.reinterpret::<u64>(), &mut spectrum.reinterpret::<u64>(), n, scalar(1i64));
     }

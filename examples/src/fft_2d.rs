@@ -2,7 +2,7 @@
 //! whose blocks keep whole lines; others take [`fourier_steps`](crate::fourier_steps).
 
 use crate::fast_fourier_transform::dft;
-use crate::fourier::{columns_of_2048, rows_of_2048};
+use crate::fourier::{Computed, Table, columns_of_2048, rows_of_2048};
 use crate::fourier_steps::transform;
 use girih::prelude::*;
 
@@ -13,12 +13,20 @@ pub fn solve(signal: &Tensor<f32, 1>, spectrum: &mut Tensor<f32, 1>, m: Scalar<i
     if rows * columns > 0 {
         let mut halfway = temp([rows * columns]);
         if columns == 2048 {
-            rows_of_2048(&signal.reinterpret::<u64>().chunked(0, 2048), &mut halfway.chunked(0, 2048));
+            if variant("computed factors of rows") {
+                rows_of_2048::<Computed>(&signal.reinterpret::<u64>().chunked(0, 2048), &mut halfway.chunked(0, 2048));
+            } else {
+                rows_of_2048::<Table>(&signal.reinterpret::<u64>().chunked(0, 2048), &mut halfway.chunked(0, 2048));
+            }
         } else {
             transform(&signal.reinterpret::<u64>(), &mut halfway, columns, scalar(1i64));
         }
         if rows == 2048 {
-            columns_of_2048(&halfway.chunked(0, columns), &mut spectrum.reinterpret::<u64>().chunked(0, columns));
+            if variant("computed factors of columns") {
+                columns_of_2048::<Computed>(&halfway.chunked(0, columns), &mut spectrum.reinterpret::<u64>().chunked(0, columns));
+            } else {
+                columns_of_2048::<Table>(&halfway.chunked(0, columns), &mut spectrum.reinterpret::<u64>().chunked(0, columns));
+            }
         } else {
             transform(&halfway, &mut spectrum.reinterpret::<u64>(), rows, columns);
         }

@@ -1,11 +1,11 @@
 //! Discrete Fourier transforms X\[k\] = Σ x\[n\] exp(-2πi kn / N) of complex numbers, a pair of floats in one 64-bit word.
 //!
 //! Lines of 512 and 2048 points are transformed within a block, 8 and 16 points a thread, by steps of radix 8 and 16 (Stockham's: each step
-//! leaves its results in order, so that nothing is reversed). Other lengths are those of [`fourier_steps`](crate::fourier_steps).
+//! leaves its results in order, so that nothing is reversed). A step's factors are computed where they are used, or read from a table that the
+//! block fills before its first line. Other lengths are those of [`fourier_steps`](crate::fourier_steps).
 
+use crate::complex::{Complex, butterfly};
 use girih::prelude::*;
-use std::f64::consts::{FRAC_1_SQRT_2, PI};
-use std::ops::{Add, Mul, Sub};
 
 /// Points of a thread of a line of 512, and of one of 2048.
 const E: usize = 8;
@@ -15,102 +15,26 @@ const E_OF_2048: usize = 16;
 const APART_512: i32 = 640;
 const APART_2048: i32 = 2176;
 
-/// Complex numbers, one for each thread.
-#[derive(Clone, Copy)]
-pub struct Complex {
-    /// The real parts.
-    pub re: Tile<f32>,
-    /// The imaginary parts.
-    pub im: Tile<f32>,
+/// The radices of the steps of such lines.
+const STEPS_OF_512: &[usize] = &[8, 8, 8];
+const STEPS_OF_2048: &[usize] = &[16, 16, 8];
+
+/// Where the steps of a line's transform have their factors from.
+pub trait Factors {
+    /// Whether the block keeps all of them in a table.
+    const KEPT: bool;
 }
 
-impl Complex {
-    /// The numbers of some words: the real part is in the lower half.
-    pub fn of_words(words: Tile<u64>) -> Complex {
-        Complex { re: words.cast::<u32>().bitcast::<f32>(), im: (words >> 32).cast::<u32>().bitcast::<f32>() }
-    }
+/// Each thread computes one root of unity for a step, and the others as its powers.
+pub struct Computed;
+/// A table in shared memory, each of whose factors is computed by itself.
+pub struct Table;
 
-    /// The words of these numbers.
-    pub fn words(self) -> Tile<u64> {
-        self.re.bitcast::<u32>().cast::<u64>() | (self.im.bitcast::<u32>().cast::<u64>() << 32)
-    }
-
-    /// exp(-2πi turns).
-    pub fn root(turns: Tile<f32>) -> Complex {
-        let halves = turns * -2.0;
-        Complex { re: halves.cos_pi(), im: halves.sin_pi() }
-    }
-
-    /// The number with the sign of the imaginary part changed.
-    pub fn conjugate(self) -> Complex {
-        Complex { re: self.re, im: -self.im }
-    }
-
-    /// The number times a real one.
-    pub fn scaled(self, by: Tile<f32>) -> Complex {
-        Complex { re: self.re * by, im: self.im * by }
-    }
-
-    /// exp(-2πi k / n) times this, for n up to 16 and k below n / 2.
-    fn turned(self, k: usize, n: usize) -> Complex {
-        let Complex { re, im } = self;
-        let half = FRAC_1_SQRT_2 as f32;
-        match 16 * k / n {
-            0 => self,
-            2 => Complex { re: (re + im) * half, im: (im - re) * half },
-            4 => Complex { re: im, im: -re },
-            6 => Complex { re: (im - re) * half, im: (re + im) * -half },
-            odd => {
-                let (sin, cos) = (odd as f64 * PI / 8.0).sin_cos();
-                let (sin, cos) = (sin as f32, cos as f32);
-                Complex { re: re * cos + im * sin, im: im * cos - re * sin }
-            }
-        }
-    }
-
-    /// The powers 0 to `count` - 1, each by as few products as possible. The first is not used.
-    pub fn powers(self, count: usize) -> Vec<Complex> {
-        let mut all = vec![self, self];
-        for k in 2..count {
-            all.push(all[k / 2] * all[k - k / 2]);
-        }
-        all
-    }
+impl Factors for Computed {
+    const KEPT: bool = false;
 }
-
-impl Add for Complex {
-    type Output = Complex;
-    fn add(self, b: Complex) -> Complex {
-        Complex { re: self.re + b.re, im: self.im + b.im }
-    }
-}
-
-impl Sub for Complex {
-    type Output = Complex;
-    fn sub(self, b: Complex) -> Complex {
-        Complex { re: self.re - b.re, im: self.im - b.im }
-    }
-}
-
-impl Mul for Complex {
-    type Output = Complex;
-    fn mul(self, b: Complex) -> Complex {
-        Complex { re: self.re * b.re - self.im * b.im, im: self.re * b.im + self.im * b.re }
-    }
-}
-
-/// The transform of 2, 4, 8 or 16 numbers of a thread.
-pub fn butterfly(v: &[Complex]) -> Vec<Complex> {
-    let n = v.len();
-    if n == 1 {
-        return v.to_vec();
-    }
-    let every_other = |first| butterfly(&v.iter().copied().skip(first).step_by(2).collect::<Vec<_>>());
-    let (even, odd) = (every_other(0), every_other(1));
-    let odd: Vec<Complex> = odd.into_iter().enumerate().map(|(k, o)| o.turned(k, n)).collect();
-    let sums = even.iter().zip(&odd).map(|(e, o)| *e + *o);
-    let differences = even.iter().zip(&odd).map(|(e, o)| *e - *o);
-    sums.chain(differences).collect()
+impl Factors for Table {
+    const KEPT: bool = true;
 }
 
 /// Room for what the threads of a block tell each other: one array, through which both parts go in turn, or two.
@@ -172,6 +96,31 @@ impl Exchange {
     }
 }
 
+/// The factors of steps of these radices, if they are kept. The step behind transforms of `done` points takes number `r done + at` for its
+/// input r at the place `at`: neighbours are neighbours here, and no two steps, whose r begin at 1, ask for the same number.
+#[device]
+fn table<F: Factors>(threads_of_block: usize, radices: &[usize]) -> Option<Shared<u64>> {
+    F::KEPT.then(|| {
+        let points: usize = radices.iter().product();
+        let mut table = shared_uninit::<u64>([points]).by_hand();
+        for first in (0..points).step_by(threads_of_block) {
+            let number = threads(threads_of_block) + first as i32;
+            let mut turns = full([threads_of_block], 0.0);
+            let mut done = radices[0];
+            for radix in &radices[1..] {
+                let all = done * radix;
+                let of_step = ((number & (done as i32 - 1)) * (number >> done.ilog2() as i32)).cast::<f32>() * (1.0 / all as f32);
+                if first + threads_of_block > done {
+                    turns = if first >= done { of_step } else { select(number >= done as i32, of_step, turns) };
+                }
+                done = all;
+            }
+            table.scatter(number, Complex::root(turns).words());
+        }
+        table
+    })
+}
+
 /// What a thread has of its line: the points `j + e points / each`.
 struct Line {
     points: usize,
@@ -193,8 +142,8 @@ impl Line {
         (0..self.each).map(|e| Place::of(self.j + self.first, e * self.points / self.each)).collect()
     }
 
-    /// The line's transform, of which a thread gets the same points as it brings.
-    fn transformed(&self, exchange: &mut Exchange, points: Vec<Complex>, radices: &[usize]) -> Vec<Complex> {
+    /// The line's transform, of which a thread gets the same points as it brings. The first meeting of its exchange is what the table needs.
+    fn transformed(&self, exchange: &mut Exchange, table: &Option<Shared<u64>>, points: Vec<Complex>, radices: &[usize]) -> Vec<Complex> {
         let mut v = points;
         let mut done = 1;
         for &radix in radices {
@@ -205,9 +154,11 @@ impl Line {
                 let at = j & (done as i32 - 1);
                 let mut inputs: Vec<Complex> = (0..radix).map(|r| v[b + r * groups]).collect();
                 if done > 1 {
-                    let root = Complex::root(at.cast::<f32>() * (1.0 / (done * radix) as f32));
-                    let powers = root.powers(radix);
-                    inputs = inputs.into_iter().enumerate().map(|(r, v)| if r == 0 { v } else { v * powers[r] }).collect();
+                    let factors = match table {
+                        Some(table) => kept_factors(table, at, done, radix),
+                        None => Complex::root(at.cast::<f32>() * (1.0 / (done * radix) as f32)).powers(radix),
+                    };
+                    inputs = inputs.into_iter().enumerate().map(|(r, v)| if r == 0 { v } else { v * factors[r] }).collect();
                 }
                 let first = if done == 1 { self.first + j * radix as i32 } else { self.first + at + (j - at) * radix as i32 };
                 for (r, output) in butterfly(&inputs).into_iter().enumerate() {
@@ -224,15 +175,29 @@ impl Line {
     }
 }
 
+/// A step's factors from their table. The first is not used.
+fn kept_factors(table: &Shared<u64>, at: Tile<i32>, done: usize, radix: usize) -> Vec<Complex> {
+    let kept = |r: usize| Complex::of_words(table.gather(at + (r * done) as i32));
+    (0..radix).map(|r| kept(r.max(1))).collect()
+}
+
 /// The points of a matrix at some rows and columns, zero outside.
 fn points_at(x: &Tensor<u64, 2>, places: &[(Tile<i32>, Tile<i32>)]) -> Vec<Complex> {
     places.iter().map(|place| Complex::of_words(x.gather(*place).or(0))).collect()
 }
 
 /// y = the columns' transforms, of 512 points, each times exp(-2πi row column / points of all): the first half of a transform of all points.
-#[kernel(tile(C = 4), threads(N = 256), min_blocks(Q = [2, 1, 4]), cache(H = [Default, Stores]), opt_level(L = [3, 1]))]
-pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    for c in y.axis(1).tiles(C) {
+#[kernel(
+    tile(C = 4),
+    threads(N = 256),
+    min_blocks(Q = [2, 1, 4]),
+    cache(H = [Default, Stores]),
+    opt_level(L = [3, 1]),
+    types(F = [Computed, Table])
+)]
+pub fn columns_of_512<F: Factors>(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let table = table::<F>(256, STEPS_OF_512);
+    for c in y.axis(1).tiles(C).strided() {
         let thread = threads(256);
         // Neighbours along a row are neighbours in memory.
         let line = Line { points: 512, each: E, j: thread >> 2, first: (thread & 3) * APART_512 };
@@ -240,7 +205,7 @@ pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
         let places = line.places();
         let at: Vec<_> = places.iter().map(|row| (*row, column)).collect();
         let v = points_at(x, &at);
-        let v = line.transformed(&mut Exchange::new(4 * APART_512 as usize, 2), v, &[8, 8, 8]);
+        let v = line.transformed(&mut Exchange::new(4 * APART_512 as usize, 2), &table, v, STEPS_OF_512);
         let turn = 1.0 / (512.0 * y.len(1).cast::<f32>());
         // Rows 64 apart turn by equal parts more.
         let part = |row: Tile<i32>| Complex::root((row * column).cast::<f32>() * turn);
@@ -253,16 +218,24 @@ pub fn columns_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 }
 
 /// y = the rows' transforms, of 512 points, as columns: the second half of a transform of all points.
-#[kernel(tile(R = 4), threads(N = 256), min_blocks(Q = [2, 1, 4]), cache(H = [Default, Stores]), opt_level(L = [3, 1]))]
-pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    for r in x.axis(0).tiles(R) {
+#[kernel(
+    tile(R = 4),
+    threads(N = 256),
+    min_blocks(Q = [2, 1, 4]),
+    cache(H = [Default, Stores]),
+    opt_level(L = [3, 1]),
+    types(F = [Computed, Table])
+)]
+pub fn rows_of_512<F: Factors>(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let table = table::<F>(256, STEPS_OF_512);
+    for r in x.axis(0).tiles(R).strided() {
         let thread = threads(256);
         let line = Line { points: 512, each: E, j: thread & 63, first: (thread >> 6) * APART_512 };
         let row = (thread >> 6) + r.start().cast::<i32>();
         let at: Vec<_> = line.places().into_iter().map(|column| (row, column)).collect();
         let v = points_at(x, &at);
         let mut exchange = Exchange::new(4 * APART_512 as usize, 2);
-        let v = line.transformed(&mut exchange, v, &[8, 8, 8]);
+        let v = line.transformed(&mut exchange, &table, v, STEPS_OF_512);
         // Neighbours along a row of y are points of different lines.
         let of = Line { points: 512, each: E, j: thread >> 2, first: (thread & 3) * APART_512 };
         let row = (thread & 3) + r.start().cast::<i32>();
@@ -275,14 +248,23 @@ pub fn rows_of_512(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 }
 
 /// y = the rows' transforms, of 2048 points.
-#[kernel(tile(R = 1), threads(N = 128), min_blocks(Q = [2, 4, 8, 6, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
-pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    for r in y.axis(0).tiles(R) {
+#[kernel(
+    tile(R = 1),
+    grid(G = [0, 8, 6, 4]),
+    threads(N = 128),
+    min_blocks(Q = [2, 4, 8, 6, 1]),
+    cache(H = [Default, Loads, Stores]),
+    opt_level(L = [3, 1]),
+    types(F = [Computed, Table])
+)]
+pub fn rows_of_2048<F: Factors>(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let table = table::<F>(128, STEPS_OF_2048);
+    for r in y.axis(0).tiles(R).strided() {
         let line = Line { points: 2048, each: E_OF_2048, j: threads(128), first: full([128], 0) };
         let row = r.start().cast::<i32>().splat([128]);
         let at: Vec<_> = line.places().into_iter().map(|column| (row, column)).collect();
         let v = points_at(x, &at);
-        let v = line.transformed(&mut Exchange::new(2048, 2), v, &[16, 16, 8]);
+        let v = line.transformed(&mut Exchange::new(2048, 2), &table, v, STEPS_OF_2048);
         for (v, column) in v.into_iter().zip(line.places()) {
             y.scatter((row, column), v.words());
         }
@@ -290,15 +272,24 @@ pub fn rows_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
 }
 
 /// y = the columns' transforms, of 2048 points.
-#[kernel(tile(C = 4), threads(N = 512), min_blocks(Q = [2, 1]), cache(H = [Default, Loads, Stores]), opt_level(L = [3, 1]))]
-pub fn columns_of_2048(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
-    for c in y.axis(1).tiles(C) {
+#[kernel(
+    tile(C = 4),
+    grid(G = [0, 2]),
+    threads(N = 512),
+    min_blocks(Q = [2, 1]),
+    cache(H = [Default, Loads, Stores]),
+    opt_level(L = [3, 1]),
+    types(F = [Computed, Table])
+)]
+pub fn columns_of_2048<F: Factors>(x: &Tensor<u64, 2>, y: &mut Tensor<u64, 2>) {
+    let table = table::<F>(512, STEPS_OF_2048);
+    for c in y.axis(1).tiles(C).strided() {
         let thread = threads(512);
         let line = Line { points: 2048, each: E_OF_2048, j: thread >> 2, first: (thread & 3) * APART_2048 };
         let column = (thread & 3) + c.start().cast::<i32>();
         let at: Vec<_> = line.places().into_iter().map(|row| (row, column)).collect();
         let v = points_at(x, &at);
-        let v = line.transformed(&mut Exchange::new(4 * APART_2048 as usize, 1), v, &[16, 16, 8]);
+        let v = line.transformed(&mut Exchange::new(4 * APART_2048 as usize, 1), &table, v, STEPS_OF_2048);
         for (v, row) in v.into_iter().zip(line.places()) {
             y.scatter((row, column), v.words());
         }

@@ -2,7 +2,7 @@
 //! length is a convolution with a chirp, by transforms of a power of two (Bluestein, A linear filtering approach to the computation of the
 //! discrete Fourier transform, 1970).
 
-use crate::fourier::{Complex, butterfly};
+use crate::complex::{Complex, butterfly};
 use girih::prelude::*;
 
 /// How many parts a step makes of one.

@@ -1,5 +1,5 @@
 //! The challenge gallery: one file per challenge, with its kernels, program, plain-Rust reference, inputs, tolerance and sizes; what two
-//! of them share that is a subject of its own has its own file (`fourier`, `fourier_steps`, `positive_definite`).
+//! of them share that is a subject of its own has its own file (`complex`, `fourier`, `fourier_steps`, `positive_definite`).
 //!
 //! Kernels, programs and challenges register themselves; the `autotune` binary beside this library lists, checks, tunes, times and
 //! exports them.
@@ -18,6 +18,7 @@ pub mod casual_attention;
 pub mod categorical_cross_entropy_loss;
 pub mod causal_depthwise_conv1d;
 pub mod color_inversion;
+pub mod complex;
 pub mod convolution_1d;
 pub mod convolution_2d;
 pub mod convolution_3d;
