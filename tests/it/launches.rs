@@ -297,6 +297,11 @@ impl Launch {
         self.run(kernel, &sim::Options { seed, count: false, ..sim::Options::default() }).map(|(simulated, _)| simulated)
     }
 
+    /// The same within so many warp instructions, and what the launch did.
+    pub fn simulate_as(&self, kernel: &simt::Kernel, seed: u64, fuel: u64) -> Result<(After, sim::Report), Box<sim::Trap>> {
+        self.run(kernel, &sim::Options { seed, fuel, count: false, ..sim::Options::default() })
+    }
+
     /// What a lowered kernel does, counted on the simulator.
     pub fn counters(&self, kernel: &simt::Kernel) -> Result<sim::Counters, Box<sim::Trap>> {
         self.run(kernel, &sim::Options::default()).map(|(_, report)| report.counters)

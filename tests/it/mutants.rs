@@ -314,7 +314,7 @@ fn small_shapes(kernel: &Kernel, schedule: &Schedule, seed: u64) -> Vec<Shape> {
 }
 
 /// Gallery kernels whose threads cooperate are too much to simulate this often: small kernels of `cooperating`, `dots`, `scans`, `shared`,
-/// `threads` and `windows` stand for them, which lower by the same code.
+/// `threads` and `windows` stand for them, which lower by the same code, and `algorithms::guards` takes out what the library's tell each other.
 pub fn stood_for(kernel: &Kernel) -> bool {
     let mut cooperate = false;
     visit(&kernel.body, &mut |stmt| {

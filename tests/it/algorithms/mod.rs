@@ -2,6 +2,7 @@
 
 mod compacting;
 mod counting;
+mod guards;
 mod keys;
 mod large;
 mod merging;
