@@ -151,7 +151,7 @@ impl Launch {
                 let weights = if kernel.path.contains("f16") { 2f64.powi(-10) } else { 0.0 };
                 (4.0 * terms * f32::EPSILON as f64 + weights) * LARGEST_PRODUCT
             }
-            p if ["dots::sliced", "dots::named", "dots::groups"].iter().any(|d| p.contains(d)) => {
+            p if ["dots::sliced", "dots::named", "dots::groups", "dots::neighbours"].iter().any(|d| p.contains(d)) => {
                 4.0 * longest * f32::EPSILON as f64 * LARGEST_PRODUCT
             }
             p if p.contains("dots::kernels") && kernel.knobs.iter().any(|k| matches!(k.kind, KnobKind::Unit | KnobKind::Split)) => {

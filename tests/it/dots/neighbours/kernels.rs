@@ -42,8 +42,8 @@ pub fn neighbouring_columns(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, bias: &Tenso
     for (i, m, n) in c.tiles([B, BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {
-            acc = dot(a.load((i.start(), k, m)).t(), b.load((i.start(), n, k)).t(), acc);
+            acc = dot(a.load((i.number(), k, m)).t(), b.load((i.number(), n, k)).t(), acc);
         }
-        c.store((i.start(), m, n), acc + bias.load(n).expand(0, BM));
+        c.store((i.number(), m, n), acc + bias.load(n).expand(0, BM));
     }
 }
