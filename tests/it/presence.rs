@@ -33,7 +33,7 @@ fn made_elements_end_where_they_are_looked_at() {
     let steps = ["radix_step", "radix_step", "halve_columns"];
     let walks = ["walked", "added_in_rounds"];
     let states = ["turned_scales", "key_states", "key_states_units", "chunk_maps"];
-    let searches = ["topk_rows_256", "topk_rows_64", "split_batched_multiplication", "split_matrix_multiplication"];
+    let searches = ["topk_long_rows", "topk_rows_256", "topk_rows_64", "split_batched_multiplication", "split_matrix_multiplication"];
     let gathers = ["scaled_any", "scaled_quads"];
     assert_eq!(
         made,

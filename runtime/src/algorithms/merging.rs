@@ -75,8 +75,6 @@ fn merge_tile<K: SortKey, P: Number, D: Direction>(
     let of_b = total - of_a;
 
     let (thread, most) = (threads(W), full::<K::Number>([W], K::Number::MOST));
-    // The key whose number is as large as one gets, where each number has a key.
-    let last = if K::AS_IT_LIES { keys_in::<K, D>(most) } else { zeros::<K>([W]) };
     let mut own = shared_uninit::<K::Number>([TILE + 2 * BEHIND]).by_hand();
     // 64 bits do not wrap around: all of a thread's positions are one register and a constant each.
     let [from_a, from_b] = [thread + first_a, thread + (first_b - of_a)].map(|at| at.cast::<i64>());
@@ -88,11 +86,10 @@ fn merge_tile<K: SortKey, P: Number, D: Direction>(
         } else if k < total {
             b.gather_in_bounds(from_b + ahead)
         } else {
-            last
+            zeros::<K>([W])
         };
         // What is stored under no condition lets all loads be on their way together.
-        let number = numbers_in::<K, D>(key);
-        own.scatter(k + select(k < of_a, 0, BEHIND), if K::AS_IT_LIES { number } else { select(k < total, number, most) });
+        own.scatter(k + select(k < of_a, 0, BEHIND), select(k < total, numbers_in::<K, D>(key), most));
     }
     if thread < BEHIND {
         own.scatter(thread + of_a, most);

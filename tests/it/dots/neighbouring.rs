@@ -38,7 +38,7 @@ fn each_block_brings_its_part_to_all() {
     place("__cluster_dims__(2, 1, 1)");
     // A block's own rows of a, and half of the rows of b.
     place("copy_box(&a_smem[stage * 2048], a_map");
-    place("copy_box_to_all(&b_smem[stage * 2048 + cluster_block * 16 * 64], b_map");
+    place("copy_box_to_all(&b_smem[stage * 2048 + cluster_block * 1024], b_map");
     // All bytes of both, and the warps of both blocks.
     place("mbarrier_arrive_expect(&stage_full[stage], 8192);");
     place("mbarrier_init(&stage_free[stage], 8);");

@@ -9,6 +9,7 @@
 mod effects;
 
 use super::{Expr, Fragment, Kernel, LeftMatrix, ParamKind, Place, SharedMatrix, Space, Stmt, VarId};
+use crate::types::Scope;
 use effects::Effects;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -299,8 +300,8 @@ impl Forms<'_> {
             }
             Stmt::TensorCopy { shared, map, at, barrier, to_all } => {
                 let at: Vec<u64> = at.iter().map(|e| self.expr(e)).collect();
-                let event = of(("tensor copy", map, at, self.place(barrier), to_all));
-                self.write(shared, event)
+                let event = of(("tensor copy", map, at, self.place(barrier)));
+                self.write(shared, if *to_all { of((event, "to all")) } else { event })
             }
             Stmt::Wgmma { atom, d, a, b, accumulate } => {
                 let matrix = |m: &SharedMatrix| (self.read(&m.place), m.across, m.row_bytes, m.eight_rows, m.next_panel);
@@ -348,7 +349,10 @@ impl Forms<'_> {
             Stmt::MbarrierInit { barrier, count } => self.event(of(("init", self.place(barrier), count))),
             Stmt::MbarrierArrive { barrier, expect } => self.event(of(("arrive", self.place(barrier), self.maybe(expect)))),
             Stmt::MbarrierArriveAt { barrier, block } => self.event(of(("arrive at", self.place(barrier), self.expr(block)))),
-            Stmt::MbarrierWait { barrier, parity, scope } => self.event(of(("wait for", self.place(barrier), self.expr(parity), scope))),
+            Stmt::MbarrierWait { barrier, parity, scope } => {
+                let event = of(("wait for", self.place(barrier), self.expr(parity)));
+                self.event(if *scope == Scope::Block { event } else { of((event, scope)) })
+            }
         }
     }
 

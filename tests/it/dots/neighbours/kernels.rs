@@ -39,6 +39,7 @@ pub fn neighbouring_rows(a: &Tensor<f16, 2>, b: &Tensor<f16, 2>, c: &mut Tensor<
     cluster(X of BN = [2, 1])
 )]
 pub fn neighbouring_columns(a: &Tensor<f16, 3>, b: &Tensor<f16, 3>, bias: &Tensor<f32, 1>, c: &mut Tensor<f32, 3>) {
+    require(a.len(0) >= c.len(0) && b.len(0) >= c.len(0));
     for (i, m, n) in c.tiles([B, BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {

@@ -167,12 +167,12 @@ impl Expander<'_> {
         let ((panel, c), (part, r)) = (self.loop_var("panel"), self.loop_var("part"));
         let ix = self.ix;
         at[copy.fast] = ix.add(at[copy.fast].clone(), ix.cast(DType::I32, LOCAL.mul(c.clone(), LOCAL.lit(copy.run))));
-        let mut row = LOCAL.mul(r, LOCAL.lit(together));
-        if cut > 1 {
-            row = LOCAL.add(LOCAL.mul(self.part_of_cluster(), LOCAL.lit(own_rows)), row);
-        }
-        at[slow] = ix.add(at[slow].clone(), ix.cast(DType::I32, row.clone()));
-        let lies = LOCAL.add(LOCAL.mul(c, LOCAL.lit(rows * copy.run)), LOCAL.mul(row, LOCAL.lit(copy.run)));
+        // The first row of the block's own part, each of so many elements.
+        let own = |cx: &Self, each: i64| if cut > 1 { LOCAL.mul(cx.part_of_cluster(), LOCAL.lit(own_rows * each)) } else { LOCAL.lit(0) };
+        let row = LOCAL.add(own(self, 1), LOCAL.mul(r.clone(), LOCAL.lit(together)));
+        at[slow] = ix.add(at[slow].clone(), ix.cast(DType::I32, row));
+        let lies = LOCAL.add(LOCAL.mul(c, LOCAL.lit(rows * copy.run)), LOCAL.mul(r, LOCAL.lit(together * copy.run)));
+        let lies = LOCAL.add(lies, own(self, copy.run));
         let shared = Place { space: Space::Shared(copy.id), dtype, index: LOCAL.add(copy.first.clone(), lies) };
         let at = at.into_iter().rev().map(|e| if ix.dtype == DType::I32 { e } else { Expr::Cast(DType::I32, Box::new(e)) }).collect();
         let start = Stmt::TensorCopy { shared, map, at, barrier: full.clone(), to_all: cut > 1 };
