@@ -4,7 +4,7 @@
 //! tell from the original are listed in [`HARMLESS`] with the reason; docs/TESTING.md repeats the list.
 
 use super::launches::{Launch, Placement, Shape, best_facts, shapes};
-use super::mutator::{Mutant, Removed, mutants};
+use super::mutator::{Mutant, Removed, mutants, of_each};
 use super::rungs::in_gallery;
 use girih_core::facts::Facts;
 use girih_core::lower::lower;
@@ -15,8 +15,6 @@ use girih_core::target::Target;
 use girih_core::tile::access::visit;
 use girih_core::tile::{Kernel, KnobId, ParamKind};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Warp instructions after which a launch of these sizes is taken for endless.
 const FUEL: u64 = 2_000_000;
@@ -383,17 +381,10 @@ fn survivors(case: &Case) -> (usize, Vec<Mutant>) {
 #[test]
 fn every_guard_matters() {
     let cases = cases();
-    let (next, found) = (AtomicUsize::new(0), Mutex::new((0, Vec::new())));
-    let work = || {
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (count, survivors) = survivors(case);
-            let mut found = found.lock().expect("no panic while reporting");
-            found.0 += count;
-            found.1.extend(survivors.into_iter().map(|m| (m, &case.what)));
-        }
-    };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
-    let (count, survivors) = found.into_inner().expect("no panic while reporting");
+    let found = of_each(&cases, |case| (survivors(case), case.what.clone()));
+    let count: usize = found.iter().map(|((count, _), _)| count).sum();
+    let survivors: Vec<(Mutant, String)> =
+        found.into_iter().flat_map(|((_, survivors), what)| survivors.into_iter().map(move |m| (m, what.clone()))).collect();
     let all = std::env::var("GIRIH_TEST_KERNEL").is_err();
     assert!(count > 200 || !all, "only {count} mutants were made");
     let fits = |h: &Harmless, m: &Mutant| h.kernel == m.kernel.name && h.removed == m.removed && m.place.contains(h.place);

@@ -3,6 +3,8 @@
 use girih_core::simt::print;
 use girih_core::simt::{CacheHint, Expr, Kernel, Place, Stmt};
 use girih_core::types::{MemoryOrder, Scope};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What can be taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -57,6 +59,19 @@ pub fn mutants(kernel: &Kernel) -> Vec<Mutant> {
         all.push(Mutant { removed, place, kernel: mutant });
     }
     all
+}
+
+/// What comes of each case, on two cores, in any order.
+pub fn of_each<C: Sync, R: Send>(cases: &[C], work: impl Fn(&C) -> R + Sync) -> Vec<R> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let take = || {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let one = work(case);
+            found.lock().expect("no panic while reporting").push(one);
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(take))));
+    found.into_inner().expect("no panic while reporting")
 }
 
 struct Mutator<'a> {

@@ -3,7 +3,7 @@
 //! threads.) What scans over the grid are lowered to has its guards taken out in `over_grid`, too.
 
 use super::super::launches::{After, Launch, Placement, Shape};
-use super::super::mutator::{Mutant, Removed, mutants};
+use super::super::mutator::{Mutant, Removed, mutants, of_each};
 use super::mixed;
 use girih_core::lower::lower;
 use girih_core::registry::kernels;
@@ -11,8 +11,6 @@ use girih_core::schedule::parse::parse_schedule;
 use girih_core::target::Target;
 use girih_core::tile::{Kernel, ParamKind};
 use girih_core::types::{DType, Literal};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The orders of threads in which a mutant is tried.
 const ORDERS: u64 = 16;
@@ -186,17 +184,9 @@ fn survivors(case: &Case) -> (usize, Vec<Mutant>) {
 #[test]
 fn every_guard_of_the_library_matters() {
     let cases = cases();
-    let (next, found) = (AtomicUsize::new(0), Mutex::new((0, Vec::new())));
-    let work = || {
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (count, survivors) = survivors(case);
-            let mut found = found.lock().expect("no panic while reporting");
-            found.0 += count;
-            found.1.extend(survivors);
-        }
-    };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
-    let (count, survivors) = found.into_inner().expect("no panic while reporting");
+    let found = of_each(&cases, survivors);
+    let count: usize = found.iter().map(|(count, _)| count).sum();
+    let survivors: Vec<Mutant> = found.into_iter().flat_map(|(_, survivors)| survivors).collect();
     assert!(count > 120, "only {count} mutants were made");
     let fits =
         |h: &Harmless, m: &Mutant| h.kernels.contains(&m.kernel.name.as_str()) && h.removed == m.removed && m.place.contains(h.place);

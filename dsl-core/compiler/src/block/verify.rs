@@ -348,7 +348,7 @@ impl Check<'_> {
                 self.ring(ring)?;
                 self.copied(l, &copies.windows)?;
                 let neighbours = self.page.grid_loop().and_then(|l| l.grid.as_ref()).and_then(|grid| grid.neighbours);
-                let parts = neighbours.is_some() == !copies.to_all.is_empty() && copies.to_all.iter().all(|v| copies.windows.contains(v));
+                let parts = neighbours.is_some() != copies.to_all.is_empty() && copies.to_all.iter().all(|v| copies.windows.contains(v));
                 rule(parts, || "blocks bring parts of copies for each other, and are no neighbours, or of what is not copied".into())?;
                 self.read_through(l, ring, &copies.windows)
             }
