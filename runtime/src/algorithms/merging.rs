@@ -210,7 +210,7 @@ pub fn merge<K: SortKey, D: Direction>(a: &Tensor<K, 1>, b: &Tensor<K, 1>, c: &m
     merge_tiles::<K, D>(a, b, &firsts, c);
 }
 
-/// c = the keys of a and b as [`merge`] has them, and c_values = the value of each. There are as many values as keys, of 32 or 64 bits.
+/// c = the keys of a and b as [`merge`](merge()) has them, and c_values = the value of each. There are as many values as keys, of 32 or 64 bits.
 #[program]
 pub fn merge_pairs<K: SortKey, V: Word, D: Direction>(
     a: &Tensor<K, 1>,
