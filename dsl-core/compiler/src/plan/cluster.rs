@@ -15,7 +15,7 @@ use girih_ir::types::DType;
 use std::collections::HashSet;
 
 /// Blocks for which every GPU that has clusters has room.
-pub(super) const PORTABLE: i64 = 8;
+const PORTABLE: i64 = 8;
 
 /// The blocks of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +35,20 @@ impl Cluster {
     }
 }
 
-/// The cluster of a schedule; `None` where each block works alone, or at a tile of its own ([`super::neighbours`]). `fitting` has the tile indices of loops of one turn, which there is nothing
-/// to share of. Tiles of the grid are dealt to `grid` blocks per multiprocessor.
+/// How many blocks a knob makes work together; `None` for one.
+pub(super) fn blocks(kernel: &Kernel, schedule: &Schedule, target: &Target, id: KnobId) -> Result<Option<i64>, ScheduleError> {
+    let blocks = numbers(kernel, schedule)[id.0 as usize];
+    let refused = |broken: Broken| Err(illegal(kernel, &[id], blocks.to_string(), broken));
+    match blocks {
+        1 => Ok(None),
+        _ if !target.has_clusters() => refused(Rule::ClusterTarget.with(&[&target.arch])),
+        _ if blocks > PORTABLE || blocks.count_ones() != 1 => refused(Rule::ClusterSize.into()),
+        _ => Ok(Some(blocks)),
+    }
+}
+
+/// The cluster of a schedule; `None` where each block works alone, or at a tile of its own ([`super::neighbours`]). `fitting` has the tile
+/// indices of loops of one turn, which there is nothing to share of. Tiles of the grid are dealt to `grid` blocks per multiprocessor.
 pub(crate) fn cluster(
     kernel: &Kernel,
     schedule: &Schedule,
@@ -44,18 +56,9 @@ pub(crate) fn cluster(
     fitting: &HashSet<ValueId>,
     grid: i64,
 ) -> Result<Option<Cluster>, ScheduleError> {
-    let Some((id, tile)) = knob(kernel) else { return Ok(None) };
-    let blocks = numbers(kernel, schedule)[id.0 as usize];
-    if blocks == 1 || super::neighbours::knob(kernel).is_some() {
-        return Ok(None);
-    }
+    let Some((id, tile)) = knob(kernel).filter(|_| super::neighbours::knob(kernel).is_none()) else { return Ok(None) };
+    let Some(blocks) = blocks(kernel, schedule, target, id)? else { return Ok(None) };
     let refused = |broken: Broken| illegal(kernel, &[id], blocks.to_string(), broken);
-    if !target.has_clusters() {
-        return Err(refused(Rule::ClusterTarget.with(&[&target.arch])));
-    }
-    if blocks > PORTABLE || blocks.count_ones() != 1 {
-        return Err(refused(Rule::ClusterSize.into()));
-    }
     let check = Check { kernel, tile, written: written_params(kernel) };
     let loops = check.kernel(grid).map_err(refused)?;
     let shares = !loops.iter().any(|l| fitting.contains(&l.vars[0]));

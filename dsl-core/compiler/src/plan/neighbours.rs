@@ -1,7 +1,7 @@
 //! Clusters of blocks at neighbouring tiles of the grid: what a ring copies alike for all of them, each brings a part of, for all.
 
-use super::legality::{Broken, Rule};
-use super::{Plan, illegal, numbers};
+use super::legality::Rule;
+use super::{Plan, cluster, illegal};
 use girih_ir::schedule::words::{CopyPath, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::target::Target;
@@ -39,24 +39,17 @@ pub(super) fn neighbours(
     tensors: bool,
 ) -> Result<Option<Neighbours>, ScheduleError> {
     let Some((asked_by, axis)) = knob(kernel) else { return Ok(None) };
-    let blocks = numbers(kernel, schedule)[asked_by.0 as usize];
-    if blocks == 1 {
-        return Ok(None);
-    }
-    let refused = |broken: Broken| Err(illegal(kernel, &[asked_by], blocks.to_string(), broken));
-    if !target.has_clusters() {
-        return refused(Rule::ClusterTarget.with(&[&target.arch]));
-    }
-    if blocks > super::cluster::PORTABLE || blocks.count_ones() != 1 {
-        return refused(Rule::ClusterSize.into());
-    }
+    let Some(blocks) = cluster::blocks(kernel, schedule, target, asked_by)? else { return Ok(None) };
     let copies = |i: &usize| kernel.knobs[*i].kind == CopyPath::KIND;
     let mut paths = (0..kernel.knobs.len()).filter(copies).filter_map(|i| CopyPath::chosen(schedule, KnobId(i as u32)));
     let wanted = paths.any(|path| path == CopyPath::Tensor);
     match (tensors, wanted) {
         (true, _) => Ok(Some(Neighbours { blocks, axis, asked_by })),
         (false, true) => Ok(None),
-        (false, false) => refused(Rule::ClusterCopies.with(&[&"no tensor map fills a ring (`copy = Tensor`)"])),
+        (false, false) => {
+            let broken = Rule::ClusterCopies.with(&[&"no tensor map fills a ring (`copy = Tensor`)"]);
+            Err(illegal(kernel, &[asked_by], blocks.to_string(), broken))
+        }
     }
 }
 
