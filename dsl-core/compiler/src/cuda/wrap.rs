@@ -17,6 +17,8 @@ const LARGE: i64 = 65535;
 /// The variables that hold data.
 pub(crate) struct Data {
     vars: Vec<bool>,
+    /// Variables of 64 bits that hold a number of 32 and never change.
+    widened: Vec<bool>,
     /// What is narrowed from 64 to 32 bits is data.
     narrowed: bool,
 }
@@ -33,11 +35,22 @@ impl Data {
     }
 
     fn found(kernel: &Kernel, narrowed: bool) -> Data {
-        let mut data = Data { vars: vec![false; kernel.vars.len()], narrowed };
+        let none = vec![false; kernel.vars.len()];
+        let mut data = Data { vars: none.clone(), widened: none, narrowed };
+        data.mark_widened(kernel, &kernel.body);
         let mut declared = vec![false; kernel.vars.len()];
         mark_declared(&kernel.body, &mut declared);
         while data.visit(kernel, &kernel.body, &declared) {}
         data
+    }
+
+    fn mark_widened(&mut self, kernel: &Kernel, body: &[Stmt]) {
+        for stmt in body {
+            if let Stmt::Let { var, value } = stmt {
+                self.widened[var.0 as usize] = is_widened(kernel, value);
+            }
+            inner_blocks(stmt).into_iter().for_each(|b| self.mark_widened(kernel, b));
+        }
     }
 
     fn visit(&mut self, kernel: &Kernel, body: &[Stmt], declared: &[bool]) -> bool {
@@ -125,6 +138,17 @@ impl Data {
         }
     }
 
+    /// A 64-bit sum or difference of two numbers that 32 bits hold, or a product of signed ones: 64 bits hold it.
+    fn of_widened(&self, kernel: &Kernel, expr: &Expr) -> bool {
+        let Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), a, b) = expr else { return false };
+        let narrow = |e: &Expr| match e {
+            Expr::Var(v) => self.widened[v.0 as usize],
+            Expr::Literal(l) => l.dtype == DType::I64 && i32::try_from(l.to_i64()).is_ok(),
+            e => is_widened(kernel, e) || *op != BinaryOp::Mul && matches!(e, Expr::Cast(DType::I64, a) if kernel.dtype(a) == DType::U32),
+        };
+        narrow(a) && narrow(b)
+    }
+
     /// The expression is signed arithmetic that may overflow.
     pub fn must_wrap(&self, kernel: &Kernel, expr: &Expr) -> bool {
         let arithmetic = matches!(
@@ -133,7 +157,8 @@ impl Data {
                 | Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Shl, ..)
                 | Expr::Ternary(TernaryOp::Fma, ..)
         );
-        arithmetic && matches!(kernel.dtype(expr), DType::I32 | DType::I64) && self.is_data(kernel, expr)
+        let dtype = kernel.dtype(expr);
+        arithmetic && matches!(dtype, DType::I32 | DType::I64) && !self.of_widened(kernel, expr) && self.is_data(kernel, expr)
     }
 
     /// The expression may be any number: a divisor may be 0 or −1.
@@ -159,6 +184,11 @@ fn is_anything(value: &HostExpr) -> bool {
         HostExpr::Wrap(_, e) => is_anything(e),
         HostExpr::Const(_) | HostExpr::Dim(..) | HostExpr::Stride(..) | HostExpr::Multiprocessors => false,
     }
+}
+
+/// 64 bits that hold a signed number of 32.
+fn is_widened(kernel: &Kernel, expr: &Expr) -> bool {
+    matches!(expr, Expr::Cast(DType::I64, a) if matches!(kernel.dtype(a), DType::I8 | DType::U8 | DType::I32))
 }
 
 /// Cut to lie between 0 and the length of an axis: as good as a length, whatever was cut.

@@ -1,5 +1,6 @@
 //! What is tidied up in SIMT IR once a kernel is lowered. Nothing here knows a schedule, a plan or tile IR.
 
+pub(crate) mod absent_zeros;
 pub(crate) mod array_copies;
 pub(crate) mod drop_restrict;
 pub(crate) mod known_conditions;

@@ -14,7 +14,7 @@ use crate::cuda::wrap::Data;
 use crate::lower::expand::index::literal;
 use crate::lower::expand::range::{Known, Launch};
 use girih_ir::simt::visit::{blocks, children, each_expr, each_part, inner_blocks, received};
-use girih_ir::simt::{Expr, Kernel, Stmt, VarId, expr_dtype};
+use girih_ir::simt::{Expr, Kernel, Place, Space, Stmt, VarId, expr_dtype};
 use girih_ir::types::{BinaryOp, DType, Literal, UnaryOp};
 use std::collections::{BTreeSet, HashMap};
 
@@ -169,7 +169,10 @@ impl Narrower<'_> {
         let wraps = !in_index && self.wrapping.by_narrowing(e);
         match e {
             Expr::Load { place, predicate, .. } => {
-                self.rewrite(&mut place.index, true);
+                match self.from_one_base(place) {
+                    Some(index) => place.index = index,
+                    None => self.rewrite(&mut place.index, true),
+                }
                 predicate.iter_mut().for_each(|p| self.rewrite(p, false));
             }
             _ => children(e, &mut |c| self.rewrite(c, in_index)),
@@ -180,7 +183,11 @@ impl Narrower<'_> {
         }
         let new = match e {
             Expr::Var(v) | Expr::Element(v, _) if self.narrowed.contains(v) => Some(widened(e.clone())),
-            Expr::Cast(to, a) if self.dtype(a) == DType::I64 => self.exact(a).map(|n| self.cast(*to, n)),
+            Expr::Cast(to, a) if self.dtype(a) == DType::I64 => {
+                let cut = *to == DType::I32 && self.wrapping.data.must_wrap(self.kernel, a);
+                let low = || cut.then(|| self.low_bits(a)).flatten().map(|bits| self.cast(*to, bits));
+                self.exact(a).map(|n| self.cast(*to, n)).or_else(low)
+            }
             Expr::Compare(op, a, b) if self.dtype(a) == DType::I64 => {
                 self.in_32_bits(a).zip(self.in_32_bits(b)).map(|(a, b)| Expr::Compare(*op, Box::new(a), Box::new(b)))
             }
@@ -228,6 +235,32 @@ impl Narrower<'_> {
             Expr::Select(c, a, b) => Some(Expr::Select(c.clone(), Box::new(self.in_32_bits(a)?), Box::new(self.in_32_bits(b)?))),
             _ => None,
         }
+    }
+
+    /// The lower 32 bits of 64-bit sums and products, which need no more of their operands, on unsigned numbers.
+    fn low_bits(&self, e: &Expr) -> Option<Expr> {
+        let of = |e: &Expr| match e {
+            Expr::Cast(DType::I64, a) if matches!(self.dtype(a), DType::I32 | DType::U32) => self.cast(DType::U32, (**a).clone()),
+            Expr::Literal(l) => literal(DType::U32, l.to_i64() & i64::from(u32::MAX)),
+            e => self.low_bits(e).unwrap_or_else(|| self.cast(DType::U32, e.clone())),
+        };
+        match e {
+            Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), a, b) => {
+                Some(Expr::Binary(*op, Box::new(of(a)), Box::new(of(b))))
+            }
+            _ => None,
+        }
+    }
+
+    /// Loads at constant distances from a number that 32 bits hold keep 64 bits where 32 might wrap: the number is made an address once, the
+    /// distances are parts of the instructions.
+    fn from_one_base(&self, place: &Place) -> Option<Expr> {
+        let (Space::Global(_), Expr::Cast(DType::I32, index)) = (place.space, &place.index) else { return None };
+        let mut index = (**index).clone();
+        self.rewrite(&mut index, true);
+        let Expr::Binary(BinaryOp::Add, base, distance) = &index else { return None };
+        let small = matches!(**base, Expr::Cast(DType::I64, _) | Expr::Var(_)) && self.range(base).is_some_and(fits);
+        (small && matches!(**distance, Expr::Literal(_)) && !self.range(&index).is_some_and(fits)).then_some(index)
     }
 
     /// Makes an i32 of a 64-bit expression whose value is known to fit.

@@ -243,3 +243,37 @@ fn what_wrapped_wraps() {
         "{text}"
     );
 }
+
+/// Loads of a thread at constant distances from each other.
+fn read_from_one_base() -> String {
+    let mut k = kernel();
+    let load = |param: usize, dtype, index| {
+        let place = Box::new(Place { space: Space::Global(param), dtype, index });
+        Expr::Load { place, predicate: None, cache: Default::default() }
+    };
+    let base = wide_let(&mut k, "base", widened(cast(DType::I32, load(WIDE, DType::I64, THREAD))));
+    for at in [5, 9] {
+        let index = cast(DType::I32, bin(BinaryOp::Add, base.clone(), long(at)));
+        k.body.push(stored(X, THREAD, load(X, DType::F32, index)));
+    }
+    narrow(&mut k);
+    girih_ir::simt::verify::verify(&k, "narrow");
+    cuda::emit(&k)
+}
+
+#[test]
+fn constant_distances_stay_parts_of_addresses() {
+    let text = read_from_one_base();
+    assert!(text.contains("const long long base = (int)wide[thread];"), "{text}");
+    assert!(text.contains("x[thread] = x[base + 5];\n    x[thread] = x[base + 9];"), "{text}");
+}
+
+/// Of a sum or product that is cut to 32 bits no more than 32 bits are computed.
+#[test]
+fn what_is_cut_is_computed_in_32_bits() {
+    let mut k = kernel();
+    let product = bin(BinaryOp::Mul, widened(N), M);
+    k.body.push(stored(X, cast(DType::I32, bin(BinaryOp::Add, product, long(-1))), one()));
+    let text = narrowed(k);
+    assert_eq!(text, "x[(int)((unsigned int)n * (unsigned int)m + 4294967295u)] = 1.0f;\n");
+}
