@@ -313,8 +313,8 @@ impl Launch {
         if owned.is_empty() {
             return Ok((after, report));
         }
-        let (after, report, _) = self.run_on(kernel, options, Some((&after.memory, &owned)))?;
-        Ok((after, report))
+        let (again, report, _) = self.run_on(kernel, options, Some((&after.memory, &owned)))?;
+        Ok((After { first: Some(Box::new(after)), ..again }, report))
     }
 
     fn run_on(
@@ -381,7 +381,7 @@ impl Launch {
             let grid = launch.launch.grid.eval(&host, 1) as u32;
             reports.push(sim::simulate(&sim::Program::decode(launch), grid, &args, &mut memory, options)?);
         }
-        Ok((After { memory, ids }, reports.swap_remove(0), owned))
+        Ok((After { memory, ids, first: None }, reports.swap_remove(0), owned))
     }
 
     /// How a simulated or launched kernel disagrees with the evaluator, on any device; `None` where it agrees on all.
@@ -396,6 +396,11 @@ impl Launch {
     /// The first difference between the simulator's memory and the evaluator's, in words. Elements that the evaluator leaves alone
     /// must hold nothing (or what they held before), and so must everything around the elements.
     pub fn difference(&self, kernel: &Kernel, after: &After, expected: &[Vec<u8>]) -> Option<String> {
+        if let Some(first) = &after.first
+            && let Some(found) = self.difference(kernel, first, expected)
+        {
+            return Some(format!("after the first of two launches, {found}"));
+        }
         let tensors = self.args.iter().zip(&kernel.params).filter(|(a, _)| matches!(a, Argument::Tensor { .. }));
         for (((arg, param), expected), id) in tensors.zip(expected).zip(after.ids.iter().flatten()) {
             let Argument::Tensor { dtype, shape, len, read, written } = arg else { unreachable!("filtered above") };
@@ -431,6 +436,8 @@ impl Launch {
 pub struct After {
     memory: sim::Memory,
     ids: Vec<Option<sim::BufferId>>,
+    /// The same after the first of two launches, whose words the second one found.
+    first: Option<Box<After>>,
 }
 
 impl After {

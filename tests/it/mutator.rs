@@ -1,8 +1,9 @@
 //! Mutants of SIMT IR: a kernel with one barrier, wait, fence, flag, order or predicate taken out.
 
 use girih_core::simt::print;
+use girih_core::simt::visit::inner_blocks;
 use girih_core::simt::{CacheHint, Expr, Kernel, Place, Stmt};
-use girih_core::types::{MemoryOrder, Scope};
+use girih_core::types::{AtomicOp, MemoryOrder, Scope};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum Removed {
     /// A barrier of any kind.
     Barrier,
-    /// A wait for asynchronous copies or an mbarrier's phase; of one for a word, the load is left.
+    /// A wait for asynchronous copies or an mbarrier's phase; of one for a word, the load is left; of a loop that asks for one, the first time.
     Wait,
     /// A word that another block waits for, or the zero that is left for the next launch.
     Word,
@@ -200,6 +201,10 @@ impl Mutator<'_> {
                 self.block(body);
             }
             Stmt::While { header, condition, body } => {
+                if (asks_others(header) || asks_others(body)) && self.hit(Removed::Wait, text) {
+                    *condition = Expr::Literal(girih_core::types::Literal::bool(false));
+                    return;
+                }
                 self.block(header);
                 self.expr(condition, text);
                 self.block(body);
@@ -275,6 +280,12 @@ impl Mutator<'_> {
             }
         }
     }
+}
+
+/// Whether statements of a loop ask what other blocks have written.
+fn asks_others(block: &[Stmt]) -> bool {
+    let asks = |stmt: &Stmt| matches!(stmt, Stmt::LoadRelaxed { .. } | Stmt::Atomic { op: AtomicOp::Load, .. });
+    block.iter().any(|stmt| asks(stmt) || inner_blocks(stmt).into_iter().any(asks_others))
 }
 
 fn first_line(text: &str) -> String {

@@ -102,6 +102,6 @@ impl Launch {
             Some(id)
         });
         let ids = ids.collect();
-        After { memory, ids }
+        After { memory, ids, first: None }
     }
 }
