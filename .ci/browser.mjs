@@ -46,6 +46,12 @@ for (const { name, width, height, scheme } of views) {
         return box.left < own.right - 1 && own.left < box.right - 1 && box.top < own.bottom && own.top < box.bottom;
       });
     });
+    // Pieces of work of the host's techniques.
+    const bars = [...document.querySelectorAll("#host rect.bar")];
+    const outside = bars.filter((bar) => {
+      const [box, plot] = [bar.getBoundingClientRect(), bar.closest("svg").getBoundingClientRect()];
+      return box.width === 0 || box.left < plot.left - 1 || box.right > plot.right + 1 || box.top < plot.top || box.bottom > plot.bottom;
+    });
     // A trial has a row in the list, and a point in each of two plots.
     const rows = document.querySelectorAll("details tr[id]").length;
     return {
@@ -53,6 +59,9 @@ for (const { name, width, height, scheme } of views) {
       cut: cut.map((text) => text.textContent),
       covered: covered.map((text) => text.textContent),
       rows,
+      techniques: document.querySelectorAll("#host svg").length,
+      bars: bars.length,
+      outside: outside.length,
       points: document.querySelectorAll("circle.trial").length,
       overflow: document.documentElement.scrollWidth - innerWidth,
       contrast: contrast(luminance(body.color), luminance(body.backgroundColor)),
@@ -64,6 +73,8 @@ for (const { name, width, height, scheme } of views) {
   if (found.lost) failures.push(`${name}: ${found.lost} points lie outside of their plots`);
   if (found.cut.length) failures.push(`${name}: texts are cut: ${found.cut.join(" | ")}`);
   if (found.covered.length) failures.push(`${name}: texts beside axes lie over numbers: ${found.covered.join(" | ")}`);
+  if (found.techniques < 4 || found.bars < 3 * found.techniques) failures.push(`${name}: ${found.bars} pieces of work of ${found.techniques} techniques`);
+  if (found.outside) failures.push(`${name}: ${found.outside} pieces of work lie outside of their timelines`);
   if (!found.rows || found.points !== 2 * found.rows) failures.push(`${name}: ${found.points} points for ${found.rows} trials`);
   if (found.overflow > 0) failures.push(`${name}: the page is ${found.overflow} pixels too wide`);
   if (found.contrast < 7) failures.push(`${name}: text has a contrast of ${found.contrast}`);

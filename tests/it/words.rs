@@ -213,12 +213,22 @@ fn reductions_that_do_not_need_each_other_meet_once() {
 }
 
 #[test]
+fn rows_and_authors_operators_meet_once() {
+    // One meeting for four and one for the sums that need one of them.
+    let def = kernels::several_of_tiles::Kernel::def();
+    for schedule in [&[("G", 0)][..], &[("R", 4)], &[("R", 4), ("CC", 2), ("CR", 2), ("V", 2)], &[("G", 1)]] {
+        assert_eq!(barriers(&def, schedule), 2, "{schedule:?}\n{}", print(&lowered(&def, schedule)));
+    }
+}
+
+#[test]
 fn each_barrier_left_is_needed() {
     let mut caught = 0;
-    let all: [(KernelDef, &[(&str, i64)]); 3] = [
+    let all: [(KernelDef, &[(&str, i64)]); 4] = [
         (kernels::kept_rows::Kernel::def(), &[("G", 1), ("C", 2), ("V", 2)]),
         (kernels::quarters::Kernel::def(), &[("G", 1)]),
         (kernels::several_of_a_row::Kernel::def(), &[("G", 1)]),
+        (kernels::several_of_tiles::Kernel::def(), &[("G", 1), ("R", 2)]),
     ];
     for (def, schedule) in all {
         let kernel = (def.build)().unwrap_or_else(|e| panic!("{e}"));

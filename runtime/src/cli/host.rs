@@ -41,10 +41,7 @@ pub fn run(args: &Args) -> Result<(), String> {
         techniques().iter().for_each(|t| println!("{:<24} {}", t.name, t.title));
         return Ok(());
     }
-    let (device, most) = match args.device {
-        Some(DeviceChoice::Sim) => (Device::sim_without_counters(Target::h200()), SIMULATED),
-        _ => (gpu()?, ELEMENTS),
-    };
+    let (device, most) = device(args.device.unwrap_or(DeviceChoice::Cuda))?;
     for technique in &chosen {
         let ways = ways(technique, &device, args.elements.unwrap_or(most))?;
         if args.json {
@@ -56,15 +53,26 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
+/// A device, and how many elements a tensor has there.
+fn device(choice: DeviceChoice) -> Result<(Device, usize), String> {
+    match choice {
+        DeviceChoice::Sim => Ok((Device::sim_without_counters(Target::h200()), SIMULATED)),
+        DeviceChoice::Cuda => Ok((gpu()?, ELEMENTS)),
+    }
+}
+
 fn gpu() -> Result<Device, String> {
     device::gpu()
         .map_err(|e| format!("a timeline is measured, so it needs a GPU (`autotune host --device sim` shows that all ways are right): {e}"))
 }
 
-/// All techniques on the GPU, for a report.
-pub(super) fn all() -> Result<Vec<Host>, String> {
-    let device = gpu()?;
-    techniques().into_iter().map(|t| Ok((t, ways(&t, &device, ELEMENTS)?))).collect()
+/// All techniques for a report, and on what they were run.
+pub(super) fn all(choice: DeviceChoice) -> Result<(Vec<Host>, Option<String>), String> {
+    let (device, elements) = device(choice)?;
+    let run = |t: Technique| Ok((t, ways(&t, &device, elements)?));
+    let hosts = techniques().into_iter().map(run).collect::<Result<_, String>>()?;
+    let times = if choice == DeviceChoice::Sim { ", whose times are those of this machine and say nothing of a GPU" } else { "" };
+    Ok((hosts, Some(format!("{}{times}", device.name()))))
 }
 
 /// Runs a technique.

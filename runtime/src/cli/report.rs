@@ -1,5 +1,6 @@
 //! `report`: one page of HTML that needs nothing else, of all that is known of some subjects.
 
+use super::device::DeviceChoice;
 use super::explain::{Of, Setting};
 use super::settings::way_at;
 use super::show::Preset;
@@ -24,9 +25,9 @@ pub struct Args {
     /// Times that `autotune record` wrote: what they have of a subject at these sizes stands in the place of the store's trials.
     #[arg(long, value_name = "FILE")]
     recordings: Option<PathBuf>,
-    /// With the techniques of the host, which are run now: they need a GPU.
-    #[arg(long)]
-    host: bool,
+    /// With the techniques of the host, which are run now, on the GPU or, with --host=sim, on the simulator, whose times are its own.
+    #[arg(long, value_enum, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "cuda")]
+    host: Option<DeviceChoice>,
     /// Predict the rungs of ladders, though there is a GPU.
     #[arg(long)]
     predict: bool,
@@ -39,7 +40,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     ahead::writable(&args.out)?;
     let setting = args.of.setting()?;
     let recordings = args.recordings.as_deref().map_or(Ok(Vec::new()), read)?;
-    let hosts = if args.host { host::all()? } else { Vec::new() };
+    let (hosts, hosts_on) = args.host.map_or(Ok((Vec::new(), None)), host::all)?;
     let gpu = setting.gpu(args.predict)?;
     let (mut reports, mut failed) = (Vec::new(), Vec::new());
     for name in named(args, &setting, &recordings)? {
@@ -52,8 +53,9 @@ pub fn run(args: &Args) -> Result<(), String> {
     if reports.is_empty() && hosts.is_empty() {
         return Err(format!("nothing to report on, so {} is not written", args.out.display()));
     }
-    std::fs::write(&args.out, html(&reports, &hosts, &environment(&setting, args.recordings.as_deref(), &recordings)))
-        .map_err(|e| format!("{}: {e}", args.out.display()))?;
+    let around = hosts_on.map(|on| ("techniques of the host".to_string(), on));
+    let environment = environment(&setting, args.recordings.as_deref(), &recordings).into_iter().chain(around).collect();
+    std::fs::write(&args.out, html(&reports, &hosts, &environment)).map_err(|e| format!("{}: {e}", args.out.display()))?;
     println!("wrote {}: {}", args.out.display(), counted(reports.len() as f64, "subject"));
     if failed.is_empty() { Ok(()) } else { Err(format!("not in the report: {}", counted(failed.len() as f64, "subject"))) }
 }

@@ -14,6 +14,8 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 /// The width of a letter on a phone, where texts are large (`style.css`), about: bars leave room for that.
 const LETTER: f64 = 13.0;
+/// Letters of running text that a plot has room for, on a phone too.
+const LINE: usize = 60;
 
 /// How numbers lie along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,8 +172,13 @@ pub fn timelines(label: &str, ways: &[Timeline]) -> String {
     let at = |us: f64| names + us / longest * (WIDTH - names - RIGHT);
     let (mut body, mut y) = (String::new(), 0.0);
     for way in ways {
-        write!(body, r#"<text x="0" y="{:.1}">{}: {:.1} us</text>"#, y + 16.0, escaped(&way.title), way.us).expect("text");
-        y += ROW;
+        let (title, took) = (format!("{}:", way.title), format!("{:.1} us", way.us));
+        let one = format!("{title} {took}");
+        let lines = if one.chars().count() > LINE { vec![title, took] } else { vec![one] };
+        for line in lines {
+            write!(body, r#"<text x="0" y="{:.1}">{}</text>"#, y + 16.0, escaped(&line)).expect("text");
+            y += ROW;
+        }
         for lane in way.lanes() {
             write!(body, r#"<text x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#, names - 6.0, y + 15.0, escaped(lane)).expect("text");
             for (number, span) in way.spans.iter().filter(|s| s.lane == lane).enumerate() {

@@ -193,6 +193,29 @@ pub fn several_of_a_row(x: &Tensor<i32, 2>, y: &mut Tensor<i32, 2>) {
     }
 }
 
+/// Of each part of a row the sum, and an operator of two components in order; of the parts of all rows of a tile the largest element, and that
+/// operator.
+#[kernel(tile(R = [1, 2, 4], C = [256, 1024]), coarsen(CR of R = [1, 2], CC of C = [1, 2]), vector(V = [1, 2]), grid(G = [0, 1]))]
+pub fn several_of_tiles(x: &Tensor<u32, 2>, y: &mut Tensor<u32, 2>) {
+    fn then(f: (Scalar<u32>, Scalar<u32>), g: (Scalar<u32>, Scalar<u32>)) -> (Scalar<u32>, Scalar<u32>) {
+        (f.0 * g.0, g.0 * f.1 + g.1)
+    }
+    for r in x.axis(0).tiles(R) {
+        let (mut of_rows, mut of_all) = (zeros::<u32>([R]), zeros::<u32>([R]));
+        for c in x.axis(1).tiles(C) {
+            let v = x.load((r, c));
+            let sums = v.sum_axis(1);
+            let (slope, start) = (v | 1, v ^ 5).reduce_axis(1, (1, 0), then);
+            let most = v.max_all();
+            let all = (v | 1, v & 3).reduce_all((1, 0), then);
+            let spread = (v - sums.expand(1, C)).sum_axis(1);
+            of_rows = of_rows * 3 + (sums ^ spread) + slope * 5 + start;
+            of_all += (most ^ all.0 ^ all.1).splat([R]);
+        }
+        y.store((r, ..2), stack([of_rows, of_all]));
+    }
+}
+
 /// Four stores of one line, each to a quarter of the array; and two that overlap.
 #[kernel(tile(B = 1, N = 64), grid(G = [0, 1]))]
 pub fn quarters(x: &Tensor<i32, 1>, y: &mut Tensor<i32, 2>) {

@@ -64,7 +64,7 @@ impl<'k> Walk<'k> {
     }
 
     /// The layout of a tile: its own, or the one that its shape gets.
-    fn layout_of(&self, value: ValueId) -> Option<Layout> {
+    pub fn layout_of(&self, value: ValueId) -> Option<Layout> {
         self.tile(value).layout.or_else(|| self.own(value))
     }
 

@@ -331,7 +331,7 @@ pub(crate) enum Stmt {
     Combine(Combine),
     /// Reduces elements of the block, and then what the blocks of the cluster have, in their order.
     OverCluster(Combine),
-    /// Reductions that do not depend on each other, by operators whose operands may be exchanged: threads meet once for all of them.
+    /// Reductions that do not depend on each other: threads meet once for all of them.
     Together(Vec<Combine>),
     /// Accesses one of the author's shared arrays; `number` is the access's own.
     Shared {

@@ -158,8 +158,8 @@ impl Check<'_> {
                 self.combine(c)
             }
             Stmt::Together(all) => {
-                let reductions = all.iter().all(|c| matches!(c.form, Form::Reduce { .. }) && c.operator.commutative());
-                rule(reductions, || "threads meet once for what is no reduction in any order".into())?;
+                let reductions = all.iter().all(|c| matches!(c.form, Form::Reduce { .. }));
+                rule(reductions, || "threads meet once for what is no reduction".into())?;
                 all.iter().try_for_each(|c| self.uses(&c.inputs))?;
                 all.iter().try_for_each(|c| self.combine(c))
             }

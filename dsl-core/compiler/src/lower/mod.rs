@@ -38,10 +38,10 @@ type Pass = fn(&mut block::Kernel, &Source);
 /// What is decided on a page, in this order, once tile IR has become one.
 const PASSES: [(&str, Pass, Decided); 9] = [
     ("wait_alone", passes::wait_alone, Decided::Loops),
-    ("share_meetings", passes::share_meetings, Decided::Loops),
     ("assign_layouts", passes::assign_layouts, Decided::Layouts),
     ("feed_dots", passes::feed_dots, Decided::Layouts),
     ("defer_lanes", passes::defer_lanes, Decided::Layouts),
+    ("share_meetings", passes::share_meetings, Decided::Layouts),
     ("assign_widths", passes::assign_widths, Decided::Widths),
     ("split_tails", passes::split_tails, Decided::Tails),
     ("place_barriers", passes::place_barriers, Decided::Tails),

@@ -82,8 +82,11 @@ impl Expander<'_> {
 
     /// Takes the steps of a combination in order.
     pub fn take_steps(&mut self, c: &Combine, partial: &mut Partial, steps: Vec<Step>) -> Expanded<()> {
-        // Lanes that hold the same by now: one of them speaks for all.
-        let mut agreed = Vec::new();
+        self.take_steps_of(c, partial, steps, &mut Vec::new())
+    }
+
+    /// Takes some of the steps in order. Of the lanes that have `agreed`, which hold the same by now, one speaks for all.
+    pub fn take_steps_of(&mut self, c: &Combine, partial: &mut Partial, steps: Vec<Step>, agreed: &mut Vec<(i64, i64)>) -> Expanded<()> {
         for step in steps {
             match step {
                 Step::Registers { axis, digit } => self.combine_digit(c, partial, axis, digit)?,
@@ -91,7 +94,7 @@ impl Expander<'_> {
                     self.combine_lanes(c, partial, distance, extent)?;
                     agreed.push((distance, extent));
                 }
-                Step::Threads(parts) => self.combine_threads(c, partial, &agreed, &parts)?,
+                Step::Threads(parts) => self.combine_threads(c, partial, agreed, &parts)?,
             }
         }
         Ok(())

@@ -1,8 +1,10 @@
-//! Reductions to scalars that do not depend on each other, with nothing but values between them, become one statement: the threads of the
-//! block meet once for all of them.
+//! Reductions for which threads of several warps meet and that do not depend on each other, with nothing but values between them, become one
+//! statement: the threads of the block meet once for all of them.
 
 use super::Source;
-use crate::block::{Block, Combine, Finish, FinishWay, Form, Index, Kernel, Loop, Operator, Stmt, ValueId, operands};
+use crate::block::lying::Walk;
+use crate::block::steps::{Step, steps};
+use crate::block::{Block, Combine, Finish, FinishWay, Form, Index, Kernel, Loop, Stmt, ValueId, operands};
 use std::collections::HashSet;
 
 /// Lanes that need no barrier to meet.
@@ -12,21 +14,39 @@ const LANES: i64 = 32;
 pub(crate) fn share_meetings(page: &mut Kernel, _: &Source) {
     // Slices of a block meet by themselves, and then together.
     if page.teams.len() == 1 && page.teams[0].threads > LANES {
-        let scalar: Vec<bool> = page.values.iter().map(|v| v.form.is_none()).collect();
-        block(&mut page.body, &scalar);
+        let meeting = meeting(page);
+        block(&mut page.body, &meeting);
     }
 }
 
-fn block(statements: &mut Block, scalar: &[bool]) {
+/// The results of reductions for which threads of several warps meet where the reduction stands.
+fn meeting(page: &Kernel) -> HashSet<ValueId> {
+    let mut found = HashSet::new();
+    Walk::new(page).block(&page.body, &mut |walk, stmt| {
+        if let Stmt::Combine(c) = stmt
+            && let Form::Reduce { axes } = &c.form
+            && !page.is_late(c)
+        {
+            let layout = c.inputs.iter().find_map(|v| walk.tile(*v).layout).or_else(|| walk.layout_of(c.inputs[0]));
+            let meets = |layout| steps(&layout, axes, c.operator.commutative()).iter().any(|s| matches!(s, Step::Threads(_)));
+            if layout.is_some_and(meets) {
+                found.extend(&c.results);
+            }
+        }
+    });
+    found
+}
+
+fn block(statements: &mut Block, meeting: &HashSet<ValueId>) {
     for stmt in statements.iter_mut() {
         match stmt {
-            Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => block(body, scalar),
-            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| block(b, scalar)),
-            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| block(b, scalar)),
+            Stmt::Loop(Loop { body, .. }) | Stmt::Range { body, .. } | Stmt::Where { body, .. } => block(body, meeting),
+            Stmt::While { header, body, .. } => [header, body].into_iter().for_each(|b| block(b, meeting)),
+            Stmt::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|b| block(b, meeting)),
             Stmt::Alone(_) => {}
             Stmt::Finish(Finish { before, after, way, .. }) => {
                 let again = if let FinishWay::SecondLaunch { again } = way { Some(again) } else { None };
-                [before, after].into_iter().chain(again).for_each(|b| block(b, scalar));
+                [before, after].into_iter().chain(again).for_each(|b| block(b, meeting));
             }
             Stmt::Let(..) | Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } | Stmt::Atomic { .. } => {}
             Stmt::Combine(_)
@@ -40,26 +60,25 @@ fn block(statements: &mut Block, scalar: &[bool]) {
     }
     let mut at = 0;
     while at < statements.len() {
-        if as_reduction(&statements[at], scalar).is_some() {
-            join(statements, at, scalar);
+        if as_reduction(&statements[at], meeting).is_some() {
+            join(statements, at, meeting);
         }
         at += 1;
     }
 }
 
-/// A reduction of all elements by an operator that is none of the author's.
-fn as_reduction<'s>(stmt: &'s Stmt, scalar: &[bool]) -> Option<&'s Combine> {
+/// A reduction for which threads meet.
+fn as_reduction<'s>(stmt: &'s Stmt, meeting: &HashSet<ValueId>) -> Option<&'s Combine> {
     let Stmt::Combine(c) = stmt else { return None };
-    let reduces = matches!(c.form, Form::Reduce { .. }) && !matches!(c.operator, Operator::User { .. });
-    (reduces && c.results.iter().all(|r| scalar[r.0 as usize])).then_some(c)
+    c.results.iter().all(|r| meeting.contains(r)).then_some(c)
 }
 
 /// Joins the reduction at a place with those behind it that do not need it. What these are computed of goes in front.
-fn join(statements: &mut Block, first: usize, scalar: &[bool]) {
+fn join(statements: &mut Block, first: usize, meeting: &HashSet<ValueId>) {
     let mut behind: HashSet<ValueId> = HashSet::new();
     let mut joined = Vec::new();
     for (at, stmt) in statements.iter().enumerate().skip(first) {
-        if let Some(c) = as_reduction(stmt, scalar).filter(|c| c.inputs.iter().all(|i| !behind.contains(i))) {
+        if let Some(c) = as_reduction(stmt, meeting).filter(|c| c.inputs.iter().all(|i| !behind.contains(i))) {
             behind.extend(&c.results);
             joined.push(at);
         } else if let Some((v, uses)) = as_value(stmt) {

@@ -16,9 +16,10 @@ struct Going<'c> {
     combine: &'c Combine,
     partial: Partial,
     result: Layout,
-    /// Lanes that agree by now, and the threads that have to meet, if any do.
+    /// Lanes that agree by now, the threads that have to meet, if any do, and what is left behind that.
     agreed: Vec<(i64, i64)>,
     parts: Option<Vec<(i64, i64)>>,
+    rest: Vec<Step>,
 }
 
 impl Expander<'_> {
@@ -46,6 +47,7 @@ impl Expander<'_> {
         for (mut g, meeting) in going.into_iter().zip(arranged) {
             if let Some(meeting) = meeting {
                 self.combine_meeting(g.combine, &mut g.partial, &meeting)?;
+                self.take_steps_of(g.combine, &mut g.partial, g.rest, &mut g.agreed)?;
             }
             self.end_reduction(g.combine, &g.partial, &g.result);
         }
@@ -56,17 +58,15 @@ impl Expander<'_> {
     fn within_warps<'c>(&mut self, combine: &'c Combine) -> Expanded<Going<'c>> {
         let Form::Reduce { axes } = &combine.form else { panic!("combine: threads meet once for what is no reduction") };
         let (mut partial, steps, result) = self.begin_reduction(combine, axes)?;
-        let (mut agreed, mut parts) = (Vec::new(), None);
-        for step in steps {
-            match step {
-                Step::Lanes { distance, extent } => {
-                    self.combine_lanes(combine, &mut partial, distance, extent)?;
-                    agreed.push((distance, extent));
-                }
-                Step::Threads(all) => parts = Some(all),
-                Step::Registers { .. } => panic!("combine: registers are combined first where operands may be exchanged"),
-            }
-        }
-        Ok(Going { combine, partial, result, agreed, parts })
+        let meets = steps.iter().position(|s| matches!(s, Step::Threads(_))).unwrap_or(steps.len());
+        let mut rest = steps;
+        let first = rest.drain(..meets).collect();
+        let parts = (!rest.is_empty()).then(|| rest.remove(0)).map(|step| match step {
+            Step::Threads(parts) => parts,
+            step => panic!("combine: {step:?} is no step of threads"),
+        });
+        let mut agreed = Vec::new();
+        self.take_steps_of(combine, &mut partial, first, &mut agreed)?;
+        Ok(Going { combine, partial, result, agreed, parts, rest })
     }
 }
