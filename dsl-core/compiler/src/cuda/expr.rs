@@ -5,7 +5,7 @@ use super::literal::{beside, c_type, typed, zero};
 use super::operators::narrow;
 use super::writer::Writer;
 use girih_ir::simt::{CacheHint, Expr, Place, Space, Special};
-use girih_ir::types::{DType, Literal, TernaryOp};
+use girih_ir::types::{DType, Literal, TernaryOp, UnaryOp};
 
 /// How tightly a text binds; larger binds tighter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -123,6 +123,9 @@ impl Writer<'_> {
         if from == to {
             return self.text(a);
         }
+        if let (DType::I32, Expr::Unary(op @ (UnaryOp::Popcount | UnaryOp::LeadingZeros), of)) = (to, a) {
+            return self.bit_count(*op, of);
+        }
         match (from, to) {
             (DType::F16 | DType::BF16, DType::F32) => {
                 self.uses(if from == DType::F16 { Helper::HalfToFloat } else { Helper::Bfloat16ToFloat });
@@ -157,7 +160,20 @@ impl Writer<'_> {
                 let a = self.text(a).at_least(Prec::Shift);
                 Text { text: format!("{a} != 0"), prec: Prec::Equal }
             }
+            (DType::I32, DType::U32) | (DType::I64, DType::U64) => self.unsigned_value(a),
             _ => Text { text: format!("({}){}", c_type(to), self.text(a).at_least(Prec::Unary)), prec: Prec::Unary },
+        }
+    }
+
+    /// A signed number as an unsigned one of as many bits.
+    fn unsigned_value(&mut self, a: &Expr) -> Text {
+        let is_unsigned = matches!(a, Expr::Cast(..)) || self.data.must_wrap(self.kernel, a);
+        match is_unsigned {
+            true => self.unsigned(a),
+            false => {
+                let unsigned = if self.kernel.dtype(a) == DType::I64 { DType::U64 } else { DType::U32 };
+                Text { text: format!("({}){}", c_type(unsigned), self.text(a).at_least(Prec::Unary)), prec: Prec::Unary }
+            }
         }
     }
 

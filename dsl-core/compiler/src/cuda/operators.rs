@@ -40,6 +40,13 @@ impl Writer<'_> {
                 let c = self.unsigned(c).at_least(Prec::Mul);
                 Text { text: format!("{a} * {b} + {c}"), prec: Prec::Add }
             }
+            // What was cut to a signed number of these bits is read as an unsigned one.
+            Expr::Cast(to, a) if *to == signed && self.kernel.dtype(a).is_int() && self.kernel.dtype(a).size() >= signed.size() => {
+                match self.kernel.dtype(a) {
+                    from if from.size() == signed.size() && !from.is_signed() => self.text(a),
+                    _ => Text { text: format!("({unsigned}){}", self.text(a).at_least(Prec::Unary)), prec: Prec::Unary },
+                }
+            }
             _ => Text { text: format!("({unsigned}){}", self.text(e).at_least(Prec::Unary)), prec: Prec::Unary },
         }
     }
@@ -47,7 +54,6 @@ impl Writer<'_> {
     pub fn unary(&mut self, op: UnaryOp, a: &Expr) -> Text {
         let dtype = self.kernel.dtype(a);
         let float = dtype.is_float();
-        let wide = dtype.size() == 8;
         let call = |this: &mut Self, name: &str| Text::primary(format!("{name}({})", this.expr(a)));
         match op {
             UnaryOp::Neg => {
@@ -107,18 +113,18 @@ impl Writer<'_> {
                 self.uses(Helper::Moved);
                 call(self, "moved")
             }
-            UnaryOp::Popcount => {
-                let a = self.bits(a);
-                result_as(dtype, format!("{}({a})", if wide { "__popcll" } else { "__popc" }))
-            }
-            UnaryOp::LeadingZeros if dtype.size() == 1 => {
-                let a = self.bits(a);
-                result_as(dtype, format!("(__clz({a}) - 24)"))
-            }
-            UnaryOp::LeadingZeros => {
-                let a = self.bits(a);
-                result_as(dtype, format!("{}({a})", if wide { "__clzll" } else { "__clz" }))
-            }
+            UnaryOp::Popcount | UnaryOp::LeadingZeros => result_as(dtype, self.bit_count(op, a)),
+        }
+    }
+
+    /// A count of bits, an int.
+    pub fn bit_count(&mut self, op: UnaryOp, a: &Expr) -> Text {
+        let (dtype, bits) = (self.kernel.dtype(a), self.bits(a));
+        let wide = dtype.size() == 8;
+        match op {
+            UnaryOp::Popcount => Text::primary(format!("{}({bits})", if wide { "__popcll" } else { "__popc" })),
+            _ if dtype.size() == 1 => Text { text: format!("__clz({bits}) - 24"), prec: Prec::Add },
+            _ => Text::primary(format!("{}({bits})", if wide { "__clzll" } else { "__clz" })),
         }
     }
 
@@ -245,13 +251,23 @@ impl Writer<'_> {
         narrow(dtype, Text { text: format!("{a} {symbol} {b}"), prec })
     }
 
-    /// The amount of a shift, masked to the width unless it is a literal inside of it.
+    /// Whether a number is one below a width by its form: a mask, or the counter of a short loop.
+    fn is_below(&self, e: &Expr, width: i64) -> bool {
+        match e {
+            Expr::Literal(l) => (0..width).contains(&l.to_i64()),
+            Expr::Var(v) => self.below[v.0 as usize].is_some_and(|most| most <= width),
+            Expr::Cast(to, a) => to.is_int() && self.kernel.dtype(a).is_int() && self.is_below(a, width),
+            Expr::Binary(BinaryOp::And, a, b) => [a, b].into_iter().any(|e| matches!(**e, Expr::Literal(_)) && self.is_below(e, width)),
+            _ => false,
+        }
+    }
+
+    /// The amount of a shift, masked to the width unless it is known to lie inside of it.
     fn shift_amount(&mut self, amount: &Expr, dtype: DType) -> String {
         let width = dtype.size() as i64 * 8;
         match amount {
             Expr::Literal(l) => (l.to_i64() & (width - 1)).to_string(),
-            // The counter of a short loop needs no masking.
-            Expr::Var(v) if self.below[v.0 as usize].is_some_and(|most| most <= width) => self.text(amount).at_least(Prec::Unary),
+            _ if self.is_below(amount, width) => self.text(amount).at_least(Prec::Unary),
             _ => format!("({} & {})", self.text(amount).at_least(Prec::Unary), width - 1),
         }
     }
@@ -283,9 +299,9 @@ pub(super) fn narrow(dtype: DType, text: Text) -> Text {
 }
 
 /// An int result as the operand's type.
-fn result_as(dtype: DType, text: String) -> Text {
+fn result_as(dtype: DType, count: Text) -> Text {
     match dtype {
-        DType::I32 => Text::primary(text),
-        _ => Text { text: format!("({}){text}", c_type(dtype)), prec: Prec::Unary },
+        DType::I32 => count,
+        _ => Text { text: format!("({}){}", c_type(dtype), count.at_least(Prec::Unary)), prec: Prec::Unary },
     }
 }

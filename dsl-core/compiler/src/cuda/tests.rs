@@ -245,6 +245,24 @@ fn conversions_that_c_makes_by_itself_are_not_written() {
 }
 
 #[test]
+fn a_sign_that_nobody_reads_is_not_written() {
+    use BinaryOp::{Add, And, Mul, Shl, Sub};
+    let cast = |d, e| Expr::Cast(d, Box::new(e));
+    let word = |n| Expr::Literal(Literal::from_i64(DType::U32, n));
+    let unsigned = |e| cast(DType::U32, e);
+    let signed = |e| cast(DType::I32, e);
+    assert_eq!(text(|a, _, x| unsigned(bin(Add, bin(Mul, x, i(3)), a))), "(unsigned int)x * 3u + (unsigned int)a");
+    assert_eq!(text(|a, _, x| bin(Add, signed(bin(And, unsigned(x), word(255))), a)), "(int)(((unsigned int)x & 0xffu) + (unsigned int)a)");
+    assert_eq!(text(|a, _, _| unsigned(bin(Add, a, i(3)))), "(unsigned int)(a + 3)");
+    let ones = |e| Expr::Unary(UnaryOp::Popcount, Box::new(unsigned(e)));
+    assert_eq!(text(|_, _, x| signed(ones(x))), "__popc((unsigned int)x)");
+    assert_eq!(text(|_, _, x| bin(Sub, word(32), ones(x))), "32u - (unsigned int)__popc((unsigned int)x)");
+    // A shift by what is masked already.
+    assert_eq!(text(|_, _, x| bin(Shl, word(1), unsigned(bin(And, x, i(31))))), "1u << (unsigned int)(x & 31)");
+    assert_eq!(text(|_, _, x| bin(Shl, word(1), bin(And, unsigned(x), word(63)))), "1u << (((unsigned int)x & 0x3fu) & 31)");
+}
+
+#[test]
 fn much_shared_memory_is_dynamic() {
     let mut k = kernel("k", &[("p", false)]);
     k.shared.push(SharedArray { name: "a".into(), dtype: DType::F32, len: 8192, align: 16, at: None });

@@ -62,15 +62,15 @@ pub(crate) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
     stmt
 }
 
-/// Integer sums and products with 0 and 1.
+/// Integer sums and products with 0 and 1, and shifts by 0.
 fn fold(e: &mut Expr) {
-    use girih_ir::types::BinaryOp::{Add, Mul, Sub};
+    use girih_ir::types::BinaryOp::{Add, Mul, Shl, Shr, Sub};
     let Expr::Binary(op, a, b) = e else { return };
     let (x, y) = (literal(a), literal(b));
     let zero = |l: &Expr| matches!(l, Expr::Literal(l) if !l.dtype.is_float()).then(|| l.clone());
     let folded = match (op, x, y) {
         (Add, Some(0), _) => Some((**b).clone()),
-        (Add | Sub, _, Some(0)) => Some((**a).clone()),
+        (Add | Sub | Shl | Shr, _, Some(0)) => Some((**a).clone()),
         (Mul, Some(0), _) => zero(a),
         (Mul, _, Some(0)) => zero(b),
         (Mul, Some(1), _) => Some((**b).clone()),

@@ -1,8 +1,9 @@
 //! Expressions by hand, before and after.
 
 use super::*;
+use girih_ir::simt::VarId;
 use girih_ir::simt::{CacheHint, Place, Space};
-use girih_ir::types::CompareOp;
+use girih_ir::types::{BinaryOp, CompareOp};
 
 const N: Expr = Expr::Param(0);
 
@@ -40,10 +41,7 @@ fn set(k: u32, value: Expr) -> Stmt {
 fn last(stmts: Vec<Stmt>) -> Expr {
     let mut body = vec![set(0, N), Stmt::Declare { var: VarId(1), init: Some(zero()) }];
     body.extend(stmts);
-    let mut times = HashMap::new();
-    count(&mut body, &mut times);
-    let mut lets = Lets { once: times.into_iter().filter(|(_, times)| *times == 1).map(|(v, _)| v).collect(), ..Lets::default() };
-    lets.collect(&mut body);
+    let lets = Lets::of(&mut body);
     rewrite(&mut body, &lets);
     match body.pop() {
         Some(Stmt::Let { value, .. }) => value,

@@ -272,8 +272,11 @@ fn constant_distances_stay_parts_of_addresses() {
 #[test]
 fn what_is_cut_is_computed_in_32_bits() {
     let mut k = kernel();
-    let product = bin(BinaryOp::Mul, widened(N), M);
+    let place = Box::new(Place { space: Space::Global(WIDE), dtype: DType::I64, index: THREAD });
+    let found = wide_let(&mut k, "found", Expr::Load { place, predicate: None, cache: Default::default() });
+    let product = bin(BinaryOp::Mul, found, M);
     k.body.push(stored(X, cast(DType::I32, bin(BinaryOp::Add, product, long(-1))), one()));
     let text = narrowed(k);
-    assert_eq!(text, "x[(int)((unsigned int)n * (unsigned int)m + 4294967295u)] = 1.0f;\n");
+    let index = "(int)((unsigned int)found * (unsigned int)m + 4294967295u)";
+    assert_eq!(text, format!("const long long found = wide[thread];\nx[{index}] = 1.0f;\n"));
 }
