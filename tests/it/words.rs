@@ -221,6 +221,14 @@ fn rows_and_authors_operators_meet_once() {
     }
 }
 
+/// Centres lie in lanes, and their sums in the registers of all threads.
+#[test]
+fn short_vectors_change_hands_without_a_meeting() {
+    let text = print(&lowered(&girih_examples::kmeans_clustering::rounds_of_8::Kernel::def(), &[]));
+    assert_eq!(count(&text, "_smem#"), 0, "{text}");
+    assert!(text.contains("// each thread chooses its own of 8") && text.contains("// 8 lanes show each other what they have"), "{text}");
+}
+
 #[test]
 fn each_barrier_left_is_needed() {
     let mut caught = 0;

@@ -95,7 +95,10 @@ impl Decoder<'_> {
                 if from == *to {
                     return self.moved(a, dst);
                 }
-                self.pure(dst, Class::Convert, |dst| Op::Cast { from, to: *to, dst, a })
+                // The lower half of a pair of registers is read as it is.
+                let cut = from.is_int() && to.is_int() && from.size() == 8 && to.size() == 4;
+                let class = if cut { Class::Move } else { Class::Convert };
+                self.pure(dst, class, |dst| Op::Cast { from, to: *to, dst, a })
             }
             Expr::Bitcast(to, a) => {
                 let from = k.dtype(a);

@@ -68,6 +68,7 @@ mod scan;
 mod scan_total;
 mod second_launch;
 mod shared;
+mod short_vectors;
 mod sliced_k;
 mod spans;
 mod split_k;
