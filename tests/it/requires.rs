@@ -119,6 +119,7 @@ fn calls_that_do_not_meet_a_demand_are_refused() {
     assert!(call(4).is_ok() && call(1).is_ok());
     let refusal = call(3).expect_err("three are neither").to_string();
     assert!(refusal.contains("what the program demands") && refusal.contains("requires.rs:53"), "{refusal}");
+    assert!(refusal.contains("1 == 0 or 3 == 1"), "in words, with numbers: {refusal}");
     // Its kernel demands, too.
     let kernel = (rows_of_fours::Kernel::def().build)().expect("it builds");
     assert_eq!(kernel.requirements.len(), 4, "two of shapes, two of its own: {:?}", kernel.requirements);

@@ -69,36 +69,20 @@ fn common_digits(a: &[Digit], b: &[Digit]) -> Option<Vec<(Digit, Digit)>> {
     same.then(|| a.into_iter().zip(b).collect())
 }
 
-/// Elements of a vector of which a thread chooses its own, or which lanes show each other, rather than by way of shared memory.
+/// Elements of a vector of which a thread chooses its own, rather than to get it by way of shared memory.
 const FEW: i64 = 8;
 
-/// How all threads get from one layout of a short vector to another without meeting.
-pub(crate) enum Short {
-    /// Each has all elements, and chooses one of them: by these digits of its index, (stride, extent, place).
-    Chosen(Vec<(i64, i64, i64)>),
-    /// The lanes of each warp have an element each, so many lanes apart, and show them all to each other.
-    Shown(i64),
-}
-
-/// That way, if there is one.
-pub(crate) fn short(from: &Layout, to: &Layout) -> Option<Short> {
+/// The digits of a thread's index, (stride, extent, place), that tell which element of a short vector is its own, where every thread has all of
+/// them. (The way back is no use: that all warps have the same elements is told by none, so what their lanes show each other is not uniform.)
+pub(crate) fn chosen(from: &Layout, to: &Layout) -> Option<Vec<(i64, i64, i64)>> {
     let ([before], [after]) = (&from.axes[..], &to.axes[..]) else { return None };
     let count = from.shape()[0];
-    if !(2..=FEW).contains(&count) || !(count as u64).is_power_of_two() || from.threads != to.threads || from.threads % 32 != 0 {
+    if !(2..=FEW).contains(&count) || !(count as u64).is_power_of_two() || from.threads != to.threads || to.registers != 1 {
         return None;
     }
-    let all_in_order =
-        |digits: &[Digit]| matches!(digits, [d] if d.source == Source::Register && d.stride == 1 && d.place == 1 && d.extent == count);
-    let of_threads = |digits: &[Digit]| digits.iter().all(|d| d.source == Source::Thread && (d.stride as u64).is_power_of_two());
-    if all_in_order(before) && of_threads(after) && to.registers == 1 {
-        return Some(Short::Chosen(after.iter().map(|d| (d.stride, d.extent, d.place)).collect()));
-    }
-    match before[..] {
-        [d] if all_in_order(after) && d.source == Source::Thread && d.place == 1 && d.stride * count <= 32 && from.registers == 1 => {
-            Some(Short::Shown(d.stride))
-        }
-        _ => None,
-    }
+    let all = matches!(before[..], [d] if d.source == Source::Register && d.stride == 1 && d.place == 1 && d.extent == count);
+    let of_threads = after.iter().all(|d| d.source == Source::Thread && (d.stride as u64).is_power_of_two());
+    (all && of_threads).then(|| after.iter().map(|d| (d.stride, d.extent, d.place)).collect())
 }
 
 impl Kernel {
@@ -165,34 +149,25 @@ mod tests {
     }
 
     #[test]
-    fn short_vectors_are_chosen_and_shown() {
+    fn of_short_vectors_each_thread_chooses_its_own() {
         for (count, apart) in [(8, 1), (8, 4), (4, 8), (2, 16), (4, 32)] {
             let (all, own) = (vector(count, None), vector(count, Some(apart)));
-            let Some(Short::Chosen(digits)) = short(&all, &own) else { panic!("{count} elements are chosen") };
+            let digits = chosen(&all, &own).unwrap_or_else(|| panic!("{count} elements are chosen"));
             for thread in 0..128 {
                 let number: i64 = digits.iter().map(|(stride, extent, place)| thread / stride % extent * place).sum();
                 assert_eq!(own.coordinates(thread, 0), [number]);
             }
-            match short(&own, &all) {
-                Some(Short::Shown(lanes)) => {
-                    assert!(count * apart <= 32);
-                    (0..count).for_each(|k| assert_eq!(own.coordinates(k * lanes, 0), [k]));
-                }
-                Some(Short::Chosen(_)) => panic!("a thread has one element"),
-                None => assert!(count * apart > 32, "{count} elements of one warp"),
-            }
+            assert!(chosen(&own, &all).is_none(), "a thread has one element");
         }
     }
 
     #[test]
     fn long_vectors_and_odd_ones_meet() {
-        let none = |from: &Layout, to: &Layout| assert!(short(from, to).is_none(), "{from:?} to {to:?}");
+        let none = |from: &Layout, to: &Layout| assert!(chosen(from, to).is_none(), "{from:?} to {to:?}");
         none(&vector(16, None), &vector(16, Some(1)));
         none(&vector(6, None), &vector(6, Some(1)));
         none(&vector(8, Some(1)), &vector(8, Some(4)));
         none(&vector(4, None), &vector(4, Some(3)));
-        let short_block = |l: Layout| Layout { threads: 16, ..l };
-        none(&short_block(vector(8, None)), &short_block(vector(8, Some(1))));
         let two_axes = |l: Layout| Layout { axes: vec![l.axes[0].clone(), vec![]], ..l };
         none(&two_axes(vector(8, None)), &two_axes(vector(8, Some(1))));
     }

@@ -8,7 +8,7 @@ use crate::loc::SourceLoc;
 use crate::registry::KernelDef;
 use crate::scalar;
 use crate::tile::ParamKind;
-use crate::types::{DType, Literal};
+use crate::types::{BinaryOp, DType, Literal, UnaryOp};
 
 /// A tensor of a program with its numbers: a window on its base's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -323,7 +323,14 @@ impl<X: Executor + ?Sized> Walker<'_, X> {
                 format!("{} {sign} {}", self.eval(a), self.eval(b))
             }
             Expr::Select(_, holds, _) => self.show(holds),
-            _ => format!("{condition:?}"),
+            // Of several that must hold, those that do not.
+            Expr::Binary(BinaryOp::And, a, b) => {
+                let broken = [a, b].into_iter().filter(|e| self.eval(e).bits == 0);
+                broken.map(|e| self.show(e)).collect::<Vec<_>>().join(" and ")
+            }
+            Expr::Binary(BinaryOp::Or, a, b) => format!("{} or {}", self.show(a), self.show(b)),
+            Expr::Unary(UnaryOp::Not, a) => format!("not {}", self.show(a)),
+            other => self.eval(other).to_string(),
         }
     }
 }

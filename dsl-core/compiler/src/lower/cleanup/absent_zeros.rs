@@ -3,7 +3,7 @@
 //! Before: `const float x = i < n ? a[i] : 0.0f; sum = i < n ? x : 0.0f;`
 //! After:  `const float x = i < n ? a[i] : 0.0f; sum = x;`
 
-use super::lets::Lets;
+use super::lets::{Lets, MOST};
 use girih_ir::simt::visit::{blocks, children, each_expr};
 use girih_ir::simt::{Expr, Kernel, Stmt};
 use girih_ir::types::{DType, Literal, UnaryOp};
@@ -16,11 +16,19 @@ pub(crate) fn use_absent_zeros(kernel: &mut Kernel) {
 
 /// Whether every bit of an expression is zero where a condition does not hold.
 fn zero_without(lets: &Lets, e: &Expr, condition: &Expr) -> bool {
+    zero_within(lets, e, condition, &mut { MOST })
+}
+
+fn zero_within(lets: &Lets, e: &Expr, condition: &Expr, steps: &mut usize) -> bool {
+    if *steps == 0 {
+        return false;
+    }
+    *steps -= 1;
     match e {
         Expr::Literal(l) => l.bits == 0,
-        Expr::Var(v) => lets.loaded(*v).is_some_and(|e| zero_without(lets, e, condition)),
-        Expr::Cast(_, a) | Expr::Bitcast(_, a) => zero_without(lets, a, condition),
-        Expr::Select(_, a, b) => zero_without(lets, a, condition) && zero_without(lets, b, condition),
+        Expr::Var(v) => lets.loaded(*v).is_some_and(|e| zero_within(lets, e, condition, steps)),
+        Expr::Cast(_, a) | Expr::Bitcast(_, a) => zero_within(lets, a, condition, steps),
+        Expr::Select(_, a, b) => zero_within(lets, a, condition, steps) && zero_within(lets, b, condition, steps),
         Expr::Load { predicate: Some(predicate), .. } => {
             let mut holds = Vec::new();
             lets.parts(predicate, &mut holds);

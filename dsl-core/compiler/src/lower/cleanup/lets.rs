@@ -5,6 +5,9 @@ use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{BinaryOp, UnaryOp};
 use std::collections::{HashMap, HashSet};
 
+/// How many conditions are looked at, at most, to learn what follows from one: names lead from each to others.
+pub(super) const MOST: usize = 64;
+
 /// Variables that are set once: what they were made of is the same wherever they can be read.
 #[derive(Default)]
 pub(super) struct Lets {
@@ -64,29 +67,39 @@ impl Lets {
         self.once.contains(&var)
     }
 
-    /// Adds what holds where a condition does.
+    /// Adds what holds where a condition does: parts of conjunctions, and those of what has a name.
     pub fn parts(&self, condition: &Expr, holds: &mut Vec<Expr>) {
+        if let Expr::Binary(BinaryOp::And, a, b) = condition {
+            return [a, b].into_iter().for_each(|e| self.parts(e, holds));
+        }
+        if holds.len() >= MOST || holds.contains(condition) {
+            return;
+        }
         holds.push(condition.clone());
-        match condition {
-            Expr::Binary(BinaryOp::And, a, b) => [a, b].into_iter().for_each(|e| self.parts(e, holds)),
-            Expr::Var(v) => {
-                if let Some(e) = self.conditions.get(v) {
-                    self.parts(e, holds);
-                }
-            }
-            _ => {}
+        if let Expr::Var(v) = condition
+            && let Some(e) = self.conditions.get(v)
+        {
+            self.parts(e, holds);
         }
     }
 
     /// Whether a condition that stays as it is follows from what holds.
     pub fn follows(&self, condition: &Expr, holds: &[Expr]) -> bool {
-        self.stays(condition) && holds.contains(condition)
-            || match condition {
-                Expr::Binary(BinaryOp::And, a, b) => self.follows(a, holds) && self.follows(b, holds),
-                Expr::Binary(BinaryOp::Or, a, b) => self.follows(a, holds) || self.follows(b, holds),
-                Expr::Var(v) => self.conditions.get(v).is_some_and(|e| self.follows(e, holds)),
-                _ => false,
-            }
+        self.follows_within(condition, holds, &mut { MOST })
+    }
+
+    fn follows_within(&self, condition: &Expr, holds: &[Expr], steps: &mut usize) -> bool {
+        if *steps == 0 {
+            return false;
+        }
+        *steps -= 1;
+        match condition {
+            Expr::Binary(BinaryOp::And, a, b) => self.follows_within(a, holds, steps) && self.follows_within(b, holds, steps),
+            _ if self.stays(condition) && holds.contains(condition) => true,
+            Expr::Binary(BinaryOp::Or, a, b) => self.follows_within(a, holds, steps) || self.follows_within(b, holds, steps),
+            Expr::Var(v) => self.conditions.get(v).is_some_and(|e| self.follows_within(e, holds, steps)),
+            _ => false,
+        }
     }
 }
 
@@ -111,5 +124,23 @@ fn loads(e: &Expr) -> bool {
         Expr::Cast(_, a) | Expr::Bitcast(_, a) => loads(a),
         Expr::Select(_, a, b) => loads(a) || loads(b),
         _ => false,
+    }
+}
+
+/// A number that equal expressions have in common.
+pub(super) fn digest(e: &Expr) -> u64 {
+    let mix =
+        |kind: u64, parts: &[u64]| parts.iter().fold(kind, |all, part| (all.rotate_left(9) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    match e {
+        Expr::Literal(l) => mix(1, &[l.bits]),
+        Expr::Var(v) => mix(2, &[v.0.into()]),
+        Expr::Param(p) => mix(3, &[*p as u64]),
+        Expr::Special(special) => mix(4, &[*special as u64]),
+        Expr::Unary(op, a) => mix(5, &[*op as u64, digest(a)]),
+        Expr::Binary(op, a, b) => mix(6, &[*op as u64, digest(a), digest(b)]),
+        Expr::Compare(op, a, b) => mix(7, &[*op as u64, digest(a), digest(b)]),
+        Expr::Select(a, b, c) | Expr::Ternary(_, a, b, c) => mix(8, &[digest(a), digest(b), digest(c)]),
+        Expr::Cast(to, a) | Expr::Bitcast(to, a) => mix(9, &[*to as u64, digest(a)]),
+        Expr::Element(..) | Expr::Load { .. } => 10,
     }
 }

@@ -4,7 +4,7 @@
 //! Before: `const bool a = i < n && j < m; const bool b = i < n && j < m; if (i < n && b && a) ..`
 //! After:  `const bool a = i < n && j < m; if (a) ..`
 
-use super::lets::Lets;
+use super::lets::{Lets, MOST, digest};
 use girih_ir::simt::visit::{blocks, children, each_expr};
 use girih_ir::simt::{Expr, Kernel, Param, Special, Stmt, Var, VarId, expr_dtype};
 use girih_ir::types::{BinaryOp, DType};
@@ -24,7 +24,7 @@ pub(crate) fn use_same_conditions(kernel: &mut Kernel) {
 
 fn first_names(body: &mut [Stmt], bools: &[bool]) {
     let lets = Lets::of(body);
-    Names { lets: &lets, bools, known: Vec::new(), first: HashMap::new() }.block(body);
+    Names { lets: &lets, bools, known: HashMap::new(), first: HashMap::new() }.block(body);
 }
 
 /// Names of conditions and of hardware indices where a walk stands.
@@ -32,14 +32,14 @@ struct Names<'l> {
     lets: &'l Lets,
     bools: &'l [bool],
     /// What can be read here, with what it holds.
-    known: Vec<(Expr, VarId)>,
+    known: HashMap<u64, Vec<(Expr, VarId)>>,
     /// The first names of others.
     first: HashMap<VarId, VarId>,
 }
 
 impl Names<'_> {
     fn block(&mut self, block: &mut [Stmt]) {
-        let outside = self.known.len();
+        let mut own = Vec::new();
         for stmt in block {
             each_expr(stmt, &mut |e| self.rename(e));
             if let Stmt::Let { var, value: Expr::Var(first) } = stmt
@@ -51,14 +51,22 @@ impl Names<'_> {
             } else if let Stmt::Let { var, value } = stmt
                 && self.has_a_name(*var, value)
             {
-                match self.known.iter().find(|(known, _)| known == value) {
+                let number = digest(value);
+                let alike = self.known.entry(number).or_default();
+                match alike.iter().find(|(known, _)| known == value) {
                     Some((_, first)) => drop(self.first.insert(*var, *first)),
-                    None => self.known.push((value.clone(), *var)),
+                    None => {
+                        alike.push((value.clone(), *var));
+                        own.push(number);
+                    }
                 }
             }
             blocks(stmt).into_iter().for_each(|inner| self.block(inner));
         }
-        self.known.truncate(outside);
+        // Names end with their block.
+        for number in own {
+            self.known.get_mut(&number).and_then(Vec::pop);
+        }
     }
 
     /// Whether a variable's value is the same wherever it is computed again.
@@ -96,7 +104,7 @@ impl Conjunctions<'_> {
             conjuncts(e, &mut parts);
             let count = parts.len();
             // What comes later goes first.
-            for at in (0..count).rev() {
+            for at in (0..count).rev().filter(|_| count <= MOST) {
                 if self.follows_from_others(&parts, at) {
                     parts.remove(at);
                 }
@@ -106,7 +114,16 @@ impl Conjunctions<'_> {
                 *e = shorter.unwrap_or_else(|| panic!("same_conditions: a conjunction of nothing"));
             }
         }
-        children(e, &mut |inner| self.shorten(inner));
+        self.inside(e);
+    }
+
+    /// Shortens what a conjunction, or another expression, is made of.
+    fn inside(&self, e: &mut Expr) {
+        let conjunction = matches!(e, Expr::Binary(BinaryOp::And, ..));
+        children(e, &mut |inner| match inner {
+            Expr::Binary(BinaryOp::And, ..) if conjunction => self.inside(inner),
+            _ => self.shorten(inner),
+        });
     }
 
     fn follows_from_others(&self, parts: &[Expr], at: usize) -> bool {

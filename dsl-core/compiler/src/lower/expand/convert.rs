@@ -5,7 +5,7 @@ use super::elements::unrolled;
 use super::index::{as_literal, binary, literal};
 use super::values::At;
 use crate::block::ValueId;
-use crate::block::exchange::short;
+use crate::block::exchange::chosen;
 use girih_ir::layout::{Layout, SharedLayout, SharedUse, wavefronts};
 use girih_ir::simt::{Expr, Place, SharedId, Space, Stmt, VarId};
 use girih_ir::types::{BinaryOp, DType};
@@ -69,8 +69,8 @@ impl Expander<'_> {
         if self.kernel.can_exchange(&from, to) {
             return self.exchange_lanes(value, &from, to);
         }
-        if let Some(way) = short(&from, to) {
-            return self.convert_short(value, &from, to, &way);
+        if let Some(digits) = chosen(&from, to) {
+            return self.convert_by_choice(value, [&from, to], &digits);
         }
         let shape = from.shape();
         let (flat_from, flat_to) = (flattened(&from), flattened(to));

@@ -1,49 +1,25 @@
-//! Short vectors in another layout without shared memory: a thread that has all elements chooses its own, lanes that have one each show it.
+//! Short vectors in another layout without shared memory: a thread that has all elements chooses its own.
 
 use super::context::{Data, Expanded, Expander, Rep};
-use super::elements::unrolled;
 use super::index::{binary, compare, literal};
 use crate::block::ValueId;
-use crate::block::exchange::Short;
 use girih_ir::layout::Layout;
-use girih_ir::simt::{Expr, ShuffleKind, Stmt, VarId};
+use girih_ir::simt::{Expr, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType};
 
 impl Expander<'_> {
-    /// Moves a vector into another layout by one of the short ways.
-    pub fn convert_short(&mut self, value: ValueId, from: &Layout, to: &Layout, way: &Short) -> Expanded<()> {
+    /// Moves a vector that every thread has into a layout of one element a thread, whose number these digits of its index tell.
+    pub fn convert_by_choice(&mut self, value: ValueId, [from, to]: [&Layout; 2], digits: &[(i64, i64, i64)]) -> Expanded<()> {
         let count = from.shape()[0];
-        let data = match way {
-            Short::Chosen(digits) => {
-                let source = self.in_array(value, from)?;
-                self.comment(format!("each thread chooses its own of {count}"));
-                let bits = self.bits_of_index(digits, count);
-                let chosen = choice(source, &bits, 0);
-                let chosen = self.load_register(Some(self.vars[source.0 as usize].dtype), chosen);
-                let (name, dtype) = (self.name_of(value, "tile"), self.register_type(value));
-                Data::One(self.declare_let(&name, dtype, chosen))
-            }
-            Short::Shown(apart) => {
-                self.comment(format!("{count} lanes show each other what they have"));
-                let (name, dtype) = (self.name_of(value, "tile"), self.register_type(value));
-                self.prepare(value, from)?;
-                let own = self.only_element(value, from);
-                let own = if matches!(own, Expr::Var(_)) { own } else { self.declare_let("own", dtype, own) };
-                let all = self.new_var(&name, dtype, Some(count as u32));
-                self.emit(Stmt::Declare { var: all, init: None });
-                let (u, e) = self.loop_var("u");
-                self.open();
-                let lane = super::index::Index { dtype: DType::I32 }.mul(e.clone(), literal(DType::I32, *apart));
-                let shown = self.shuffle(own, ShuffleKind::Index, lane);
-                self.emit(Stmt::Assign { var: all, index: Some(e), value: shown });
-                let turn = self.close();
-                self.emit(unrolled(u, count, turn));
-                Data::Array(all)
-            }
-        };
+        let source = self.in_array(value, from)?;
+        self.comment(format!("each thread chooses its own of {count}"));
+        let bits = self.bits_of_index(digits, count);
+        let chosen = self.load_register(Some(self.vars[source.0 as usize].dtype), choice(source, &bits, 0));
+        let (name, dtype) = (self.name_of(value, "tile"), self.register_type(value));
+        let own = self.declare_let(&name, dtype, chosen);
         let mut rep = self.tile(value).clone();
         rep.lie_in(from);
-        let before = std::mem::replace(&mut rep.data, data);
+        let before = std::mem::replace(&mut rep.data, Data::One(own));
         rep.elsewhere.push((from.clone(), before));
         rep.layout = Some(to.clone());
         self.set(value, Rep::Tile(rep));
