@@ -169,7 +169,7 @@ impl Narrower<'_> {
         let wraps = !in_index && self.wrapping.by_narrowing(e);
         match e {
             Expr::Load { place, predicate, .. } => {
-                match self.from_one_base(place) {
+                match self.off_one_base(place) {
                     Some(index) => place.index = index,
                     None => self.rewrite(&mut place.index, true),
                 }
@@ -254,7 +254,7 @@ impl Narrower<'_> {
 
     /// Loads at constant distances from a number that 32 bits hold keep 64 bits where 32 might wrap: the number is made an address once, the
     /// distances are parts of the instructions.
-    fn from_one_base(&self, place: &Place) -> Option<Expr> {
+    fn off_one_base(&self, place: &Place) -> Option<Expr> {
         let (Space::Global(_), Expr::Cast(DType::I32, index)) = (place.space, &place.index) else { return None };
         let mut index = (**index).clone();
         self.rewrite(&mut index, true);
