@@ -119,6 +119,16 @@ impl Expander<'_> {
         Ok(())
     }
 
+    /// A tile has moved from one layout to another, where these are its elements; those where it lay stay known.
+    pub fn lies_now(&mut self, value: ValueId, [from, to]: [&Layout; 2], data: Data) {
+        let mut rep = self.tile(value).clone();
+        rep.lie_in(from);
+        let before = std::mem::replace(&mut rep.data, data);
+        rep.elsewhere.push((from.clone(), before));
+        rep.layout = Some(to.clone());
+        self.set(value, Rep::Tile(rep));
+    }
+
     /// As what a tile's elements move. One that still lies as it was read keeps its storage type, f16 moves as 16 bits; so does one whose elements
     /// are written one by one, for they are rounded already.
     fn moved_type(&self, value: ValueId, flat: &Layout) -> DType {

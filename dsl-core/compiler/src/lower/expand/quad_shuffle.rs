@@ -1,7 +1,7 @@
 //! Results of matrix instructions, of which each lane has two neighbours: four lanes exchange elements by shuffles until each has a run as
 //! wide as one access to memory.
 
-use super::context::{Data, Expanded, Expander, Rep};
+use super::context::{Data, Expanded, Expander};
 use super::elements::unrolled;
 use super::index::{Index, binary, compare, literal};
 use crate::block::ValueId;
@@ -40,12 +40,7 @@ impl Expander<'_> {
             let before = if first { swap.before } else { swap.after };
             self.swap_pairs(if first { source } else { target }, target, &Swap { before, ..*swap }, digits);
         }
-        let mut rep = self.tile(value).clone();
-        rep.lie_in(from);
-        let before = std::mem::replace(&mut rep.data, Data::Array(target));
-        rep.elsewhere.push((from.clone(), before));
-        rep.layout = Some(to.clone());
-        self.set(value, Rep::Tile(rep));
+        self.lies_now(value, [from, to], Data::Array(target));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Short vectors in another layout without shared memory: a thread that has all elements chooses its own.
 
-use super::context::{Data, Expanded, Expander, Rep};
+use super::context::{Data, Expanded, Expander};
 use super::index::{binary, compare, literal};
 use crate::block::ValueId;
 use girih_ir::layout::Layout;
@@ -17,12 +17,7 @@ impl Expander<'_> {
         let chosen = self.load_register(Some(self.vars[source.0 as usize].dtype), choice(source, &bits, 0));
         let (name, dtype) = (self.name_of(value, "tile"), self.register_type(value));
         let own = self.declare_let(&name, dtype, chosen);
-        let mut rep = self.tile(value).clone();
-        rep.lie_in(from);
-        let before = std::mem::replace(&mut rep.data, Data::One(own));
-        rep.elsewhere.push((from.clone(), before));
-        rep.layout = Some(to.clone());
-        self.set(value, Rep::Tile(rep));
+        self.lies_now(value, [from, to], Data::One(own));
         Ok(())
     }
 
