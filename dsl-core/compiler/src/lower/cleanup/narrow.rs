@@ -253,14 +253,15 @@ impl Narrower<'_> {
     }
 
     /// Loads at constant distances from a number that 32 bits hold keep 64 bits where 32 might wrap: the number is made an address once, the
-    /// distances are parts of the instructions.
+    /// distances are parts of the instructions. None of these is below 0 or beyond 32 bits: what would wrap comes out below 0, where nothing is read.
     fn off_one_base(&self, place: &Place) -> Option<Expr> {
         let (Space::Global(_), Expr::Cast(DType::I32, index)) = (place.space, &place.index) else { return None };
         let mut index = (**index).clone();
         self.rewrite(&mut index, true);
         let Expr::Binary(BinaryOp::Add, base, distance) = &index else { return None };
         let small = matches!(**base, Expr::Cast(DType::I64, _) | Expr::Var(_)) && self.range(base).is_some_and(fits);
-        (small && matches!(**distance, Expr::Literal(_)) && !self.range(&index).is_some_and(fits)).then_some(index)
+        let near = matches!(&**distance, Expr::Literal(l) if (0..=i64::from(i32::MAX)).contains(&l.to_i64()));
+        (small && near && !self.range(&index).is_some_and(fits)).then_some(index)
     }
 
     /// Makes an i32 of a 64-bit expression whose value is known to fit.

@@ -245,14 +245,14 @@ fn what_wrapped_wraps() {
 }
 
 /// Loads of a thread at constant distances from each other.
-fn read_from_one_base() -> String {
+fn read_from_one_base(distances: [i64; 2]) -> String {
     let mut k = kernel();
     let load = |param: usize, dtype, index| {
         let place = Box::new(Place { space: Space::Global(param), dtype, index });
         Expr::Load { place, predicate: None, cache: Default::default() }
     };
     let base = wide_let(&mut k, "base", widened(cast(DType::I32, load(WIDE, DType::I64, THREAD))));
-    for at in [5, 9] {
+    for at in distances {
         let index = cast(DType::I32, bin(BinaryOp::Add, base.clone(), long(at)));
         k.body.push(stored(X, THREAD, load(X, DType::F32, index)));
     }
@@ -263,9 +263,12 @@ fn read_from_one_base() -> String {
 
 #[test]
 fn constant_distances_stay_parts_of_addresses() {
-    let text = read_from_one_base();
+    let text = read_from_one_base([5, 9]);
     assert!(text.contains("const long long base = (int)wide[thread];"), "{text}");
     assert!(text.contains("x[thread] = x[base + 5];\n    x[thread] = x[base + 9];"), "{text}");
+    // What wraps may come out at an element.
+    let text = read_from_one_base([-1, 1 << 32]);
+    assert_eq!(text.matches("x[thread] = x[(int)(").count(), 2, "{text}");
 }
 
 /// Of a sum or product that is cut to 32 bits no more than 32 bits are computed.
