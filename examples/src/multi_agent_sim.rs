@@ -53,9 +53,10 @@ pub fn flock(agents: &Tensor<f32, 2>, heads: &Tensor<i32, 1>, links: &Tensor<i32
         let which = iota::<i32>(9).expand(1, T);
         let (cell_x, cell_y) = (cells(mine_x) + (which % 3 - 1), cells(mine_y) + (which / 3 - 1));
         let (mut sum_x, mut sum_y, mut neighbours) = (zeros::<f32>([9, T]), zeros::<f32>([9, T]), zeros::<f32>([9, T]));
+        let columns = iota::<i64>(4).expand(0, T).expand(0, 9);
         let mut at = heads.gather_in_bounds(places(cell_x, cell_y, heads));
         while at >= 0 {
-            let [other_x, other_y, other_vx, other_vy] = [0, 1, 2, 3].map(|c| agents.gather_in_bounds((at, c)));
+            let [other_x, other_y, other_vx, other_vy] = agents.gather_in_bounds((at.max(0).expand(2, 4), columns)).unstack();
             let (dx, dy) = (other_x - mine_x, other_y - mine_y);
             // The agent itself is among them, and adds nothing to the sums of differences.
             let near = cells(other_x) == cell_x && cells(other_y) == cell_y && dx * dx + dy * dy < SIGHT;

@@ -122,6 +122,18 @@ pub(crate) fn one_by_one(shape: &[i64], threads: i64) -> Layout {
     Layout::dealt(&Deal { shape, threads: &along, order: &order, vector: 1, lanes: None, block: threads })
 }
 
+/// Elements of a row that a thread reads by itself, at most.
+const SHORT: i64 = 8;
+
+/// The layout of a tile that repeats one of this layout along a short last axis, whose axis `k` is `from[k]` of that one: all repetitions are the
+/// thread's own, so that rows at computed positions are read by vectors.
+pub(crate) fn with_rows(layout: &Layout, from: &[Option<usize>], shape: &[i64]) -> Option<Layout> {
+    let (last, kept) = from.split_last()?;
+    let repeats = last.is_none() && kept.len() == layout.axes.len() && kept.iter().enumerate().all(|(k, f)| *f == Some(k));
+    let extent = shape.last().copied().filter(|extent| repeats && (2..=SHORT).contains(extent))?;
+    Some(layout.with_register_axis(kept.len(), extent))
+}
+
 /// The layout if 32 neighbours along the last axis are the lanes of a warp in it, or else one of the same tile in which they are: thread after
 /// thread in row-major order. None where there are not whole warps.
 pub(crate) fn by_lanes(own: Layout, threads: i64) -> Option<Layout> {

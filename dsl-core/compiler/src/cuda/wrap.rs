@@ -192,7 +192,7 @@ fn is_widened(kernel: &Kernel, expr: &Expr) -> bool {
 }
 
 /// Cut to lie between 0 and the length of an axis: as good as a length, whatever was cut.
-fn is_cut(kernel: &Kernel, expr: &Expr) -> bool {
+pub(crate) fn is_cut(kernel: &Kernel, expr: &Expr) -> bool {
     let Expr::Binary(BinaryOp::Min, a, b) = expr else { return false };
     let from_zero =
         matches!(&**a, Expr::Binary(BinaryOp::Max, _, low) if matches!(&**low, Expr::Literal(l) if l.dtype.is_int() && l.bits == 0));

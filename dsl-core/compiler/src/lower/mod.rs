@@ -70,10 +70,11 @@ struct Around<'w> {
 }
 
 /// The passes behind it.
-const CLEANUPS: [(&str, Cleanup); 8] = [
+const CLEANUPS: [(&str, Cleanup); 9] = [
     ("use_known_conditions", |k, _| cleanup::known_conditions::use_known_conditions(k)),
     ("use_same_conditions", |k, _| cleanup::same_conditions::use_same_conditions(k)),
     ("use_absent_zeros", |k, _| cleanup::absent_zeros::use_absent_zeros(k)),
+    ("use_known_bounds", |k, around| cleanup::known_bounds::use_known_bounds(k, around.launch)),
     ("simplify", |k, _| cleanup::simplify::simplify(k)),
     ("narrow", |k, around| cleanup::narrow::narrow(k, around.launch)),
     ("remove_barriers", |k, around| {

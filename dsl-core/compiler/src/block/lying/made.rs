@@ -1,7 +1,7 @@
 //! What operations, combinations and reads at computed positions make of tiles.
 
 use super::{Lying, Walk};
-use crate::block::layouts::{by_lanes, projected, renumbered};
+use crate::block::layouts::{by_lanes, projected, renumbered, with_rows};
 use crate::block::mask::{Mask, Test};
 use crate::block::{Combine, Form, Op, SharedId, SharedKind, Update, ValueId, ViewId, operands};
 use girih_ir::layout::{Digit, Layout, Source};
@@ -129,10 +129,17 @@ impl Walk<'_> {
         let tiles: Vec<ValueId> = values.iter().copied().filter(|v| self.is_tile(*v)).collect();
         let mut mask = self.sides_of(tiles.first().and_then(|v| self.page.value(*v).form));
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask));
-        let known = tiles.iter().find_map(|v| self.tile(*v).layout).or_else(|| self.natural(*tiles.first()?));
+        let known = tiles.iter().find_map(|v| self.tile(*v).layout);
+        let known = known.or_else(|| self.rows_at(*tiles.first()?)).or_else(|| self.natural(*tiles.first()?));
         let by_hand = matches!(memory, Memory::Shared(id) if self.page.shared_array(id).by_hand);
         let threads = self.team().threads;
         Lying { layout: known.map(|l| if by_hand { by_lanes(l.clone(), threads).unwrap_or(l) } else { l }), mask }
+    }
+
+    /// Where positions lie that are repeated for the elements of short rows.
+    fn rows_at(&self, positions: ValueId) -> Option<Layout> {
+        let Some(Op::Broadcast(of, from)) = self.ops.get(&positions) else { return None };
+        with_rows(&self.tile(*of).layout?, from, self.page.ty(positions).shape()?)
     }
 
     /// Tiles that are read or updated at computed positions: where these meet. Elements at positions out of range are absent.

@@ -1,5 +1,6 @@
 //! A condition is not told again below itself: a variable that an `if` or `while` has tested is known until it is set.
 
+use super::fold::fold;
 use girih_ir::simt::visit::{blocks, children, each_expr, set_by};
 use girih_ir::simt::{Expr, Kernel, Stmt, VarId};
 use girih_ir::types::{BinaryOp, DType, Literal, UnaryOp};
@@ -82,37 +83,8 @@ fn expr(e: &mut Expr, known: &Known) {
     fold(e);
 }
 
-/// Operations on bools of which one is known.
-fn fold(e: &mut Expr) {
-    let known = |e: &Expr| if let Expr::Literal(l) = e { (l.dtype == DType::Bool).then_some(l.bits != 0) } else { None };
-    let folded = match e {
-        Expr::Unary(UnaryOp::Not, a) => known(a).map(|holds| Expr::Literal(Literal::bool(!holds))),
-        Expr::Binary(BinaryOp::And, a, b) => match (known(a), known(b)) {
-            (Some(true), _) | (_, Some(false)) => Some((**b).clone()),
-            (_, Some(true)) | (Some(false), _) => Some((**a).clone()),
-            (None, None) => None,
-        },
-        Expr::Binary(BinaryOp::Or, a, b) => match (known(a), known(b)) {
-            (Some(false), _) | (_, Some(true)) => Some((**b).clone()),
-            (_, Some(false)) | (Some(true), _) => Some((**a).clone()),
-            (None, None) => None,
-        },
-        Expr::Select(c, a, b) => known(c).map(|holds| if holds { (**a).clone() } else { (**b).clone() }),
-        Expr::Load { predicate, .. } => {
-            if predicate.as_deref().and_then(known) == Some(true) {
-                *predicate = None;
-            }
-            None
-        }
-        _ => None,
-    };
-    if let Some(folded) = folded {
-        *e = folded;
-    }
-}
-
 /// A predicate that surely holds is none.
-fn predicate(stmt: &mut Stmt) {
+pub(super) fn predicate(stmt: &mut Stmt) {
     if let Stmt::LoadVector { predicate, .. }
     | Stmt::StoreVector { predicate, .. }
     | Stmt::Store { predicate, .. }

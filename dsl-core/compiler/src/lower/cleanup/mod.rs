@@ -3,6 +3,8 @@
 pub(crate) mod absent_zeros;
 pub(crate) mod array_copies;
 pub(crate) mod drop_restrict;
+mod fold;
+pub(crate) mod known_bounds;
 pub(crate) mod known_conditions;
 mod lets;
 pub(crate) mod narrow;

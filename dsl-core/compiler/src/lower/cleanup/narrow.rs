@@ -7,7 +7,7 @@
 //! Every expression keeps its value: what may not fit stays as it is, and so do elements of memory. Arithmetic on what was narrowed may wrap,
 //! where it is no index: it is done on unsigned numbers then, as C asks for.
 
-mod ranges;
+pub(super) mod ranges;
 
 use crate::block::range::{Range, of_type};
 use crate::cuda::wrap::Data;

@@ -1,8 +1,9 @@
 //! Last step: loops of one turn and unused variables vanish, blocks that exist for scoping only are spliced in where they are alone.
 
+use super::fold::{fold, integer};
 use girih_ir::simt::visit::{blocks, children, each_expr, each_read};
 use girih_ir::simt::{Expr, Kernel, Stmt, VarId};
-use girih_ir::types::{DType, Literal};
+use girih_ir::types::Literal;
 
 /// Simplifies a kernel; what it computes and its order of accesses stay as they are.
 pub(crate) fn simplify(kernel: &mut Kernel) {
@@ -13,7 +14,7 @@ pub(crate) fn simplify(kernel: &mut Kernel) {
     while remove_unused(&mut kernel.body, &mut counts) {}
 }
 
-/// Loops of one turn become their body with the counter replaced; `if (true)` becomes its body.
+/// Loops of one turn become their body with the counter replaced; a choice that is made becomes the side that was chosen.
 fn splice(block: Vec<Stmt>) -> Vec<Stmt> {
     let mut out = Vec::new();
     for mut stmt in block {
@@ -21,8 +22,8 @@ fn splice(block: Vec<Stmt>) -> Vec<Stmt> {
             *inner = splice(std::mem::take(inner));
         }
         if let Stmt::For { var, start, end, unroll: true, body, .. } = &mut stmt
-            && literal(start) == Some(0)
-            && literal(end) == Some(1)
+            && integer(start) == Some(0)
+            && integer(end) == Some(1)
         {
             let zero = Expr::Literal(Literal::i32(0));
             out.extend(std::mem::take(body).into_iter().map(|s| substitute(s, *var, &zero)));
@@ -30,18 +31,15 @@ fn splice(block: Vec<Stmt>) -> Vec<Stmt> {
             && *l == Literal::bool(true)
         {
             out.append(then);
+        } else if let Stmt::If { condition: Expr::Literal(l), otherwise, .. } = &mut stmt
+            && *l == Literal::bool(false)
+        {
+            out.append(otherwise);
         } else {
             out.push(stmt);
         }
     }
     out
-}
-
-fn literal(e: &Expr) -> Option<i64> {
-    match e {
-        Expr::Literal(l) if l.dtype != DType::F32 => Some(l.to_i64()),
-        _ => None,
-    }
 }
 
 /// The statement with an expression in a variable's place.
@@ -60,26 +58,6 @@ pub(crate) fn substitute(mut stmt: Stmt, var: VarId, by: &Expr) -> Stmt {
         *block = inner.into_iter().map(|s| substitute(s, var, by)).collect();
     }
     stmt
-}
-
-/// Integer sums and products with 0 and 1, and shifts by 0.
-fn fold(e: &mut Expr) {
-    use girih_ir::types::BinaryOp::{Add, Mul, Shl, Shr, Sub};
-    let Expr::Binary(op, a, b) = e else { return };
-    let (x, y) = (literal(a), literal(b));
-    let zero = |l: &Expr| matches!(l, Expr::Literal(l) if !l.dtype.is_float()).then(|| l.clone());
-    let folded = match (op, x, y) {
-        (Add, Some(0), _) => Some((**b).clone()),
-        (Add | Sub | Shl | Shr, _, Some(0)) => Some((**a).clone()),
-        (Mul, Some(0), _) => zero(a),
-        (Mul, _, Some(0)) => zero(b),
-        (Mul, Some(1), _) => Some((**b).clone()),
-        (Mul, _, Some(1)) => Some((**a).clone()),
-        _ => None,
-    };
-    if let Some(f) = folded {
-        *e = f;
-    }
 }
 
 /// Adds `by` for each read of a variable.

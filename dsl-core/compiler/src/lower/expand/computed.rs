@@ -6,8 +6,8 @@ use super::mask::Mask;
 use super::memory::{Kind, TileAxis};
 use super::presence_tiles::Found;
 use super::values::At;
-use crate::block::layouts::by_lanes;
-use crate::block::{SharedId, Ty, Update, ValueId, ViewId};
+use crate::block::layouts::{by_lanes, with_rows};
+use crate::block::{Op, SharedId, Ty, Update, ValueId, ViewId};
 use girih_ir::layout::Layout;
 use girih_ir::simt::{Expr, Place, Space, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType, MemoryOrder, Scope};
@@ -205,6 +205,7 @@ impl Expander<'_> {
         let mut mask = self.sides_of(form);
         tiles.iter().for_each(|v| mask.and(&self.tile(*v).mask.clone()));
         let known = tiles.iter().find_map(|v| self.tile(*v).layout.clone());
+        let known = known.or_else(|| self.rows_at(*tiles.first()?));
         let layout = match (known, tiles.first()) {
             (Some(layout), _) => layout,
             (None, Some(v)) => self.natural_layout(*v),
@@ -215,6 +216,12 @@ impl Expander<'_> {
         let layout = if by_hand { by_lanes(layout.clone(), self.team.threads).unwrap_or(layout) } else { layout };
         self.prepare_sides(&mask, &layout)?;
         Ok((layout, mask))
+    }
+
+    /// Where positions lie that are repeated for the elements of short rows.
+    fn rows_at(&self, positions: ValueId) -> Option<Layout> {
+        let Some(Op::Broadcast(of, from)) = self.op(positions) else { return None };
+        with_rows(self.tile(*of).layout.as_ref()?, from, self.kernel.ty(positions).shape()?)
     }
 
     pub fn positions(&mut self, indices: &[ValueId], mut tiles: Vec<Expr>) -> Vec<Expr> {

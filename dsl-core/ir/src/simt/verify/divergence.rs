@@ -38,11 +38,11 @@ impl Verifier<'_> {
                 | Stmt::LoadRelaxed { var, .. }
                 | Stmt::LoadFromBlock { var, .. }
                 | Stmt::Shuffle { var, .. }
-                | Stmt::Vote { var, .. }
-                | Stmt::WarpReduce { var, .. }
                 | Stmt::Mma { d: Fragment { var, .. }, .. }
                 | Stmt::Wgmma { d: Fragment { var, .. }, .. }
                 | Stmt::LoadMatrix { var, .. } => self.mark(*var, true),
+                // The block's only warp agrees.
+                Stmt::Vote { var, .. } | Stmt::WarpReduce { var, .. } => self.mark(*var, divergent || self.kernel.launch.block > 32),
                 Stmt::If { condition, then, otherwise } => {
                     let divergent = divergent || self.varies(condition);
                     self.mark_varying(then, divergent);

@@ -8,7 +8,7 @@ use crate::simt::{
     Stmt, Var, VarId,
 };
 use crate::tile::host::HostExpr;
-use crate::types::{BinaryOp, CompareOp, DType, Literal};
+use crate::types::{BinaryOp, CompareOp, DType, Literal, VoteKind};
 
 const THREAD: VarId = VarId(0);
 const VECTOR: VarId = VarId(1);
@@ -200,6 +200,14 @@ fn barriers_and_launch() {
     let declare = Stmt::Declare { var: i, init: Some(int(0)) };
     let looped = Stmt::While { header: vec![], condition: below(int(0), int(1)), body };
     rejects(&kernel(vec![declare, looped]), "a block barrier stands under a thread-dependent condition");
+    // All lanes of a warp know what they voted, which is all of a block of one warp.
+    let vote = Stmt::Vote { var: i, kind: VoteKind::Any, value: below(Expr::Var(THREAD), int(3)) };
+    let voted = vec![Stmt::Declare { var: i, init: None }, vote, under(Expr::Var(i))];
+    for (block, right) in [(32, true), (64, false)] {
+        let mut k = kernel(voted.clone());
+        (k.vars[3].dtype, k.launch.block) = (DType::Bool, block);
+        assert_eq!(check(&k).is_ok(), right, "{block} threads");
+    }
     rejected(Stmt::Barrier(Barrier::Named { id: 16, threads: 64 }), "named barriers are 1 to 15, not 16");
     rejected(Stmt::Barrier(Barrier::Named { id: 1, threads: 48 }), "48 threads at a named barrier are not whole warps");
     rejected(Stmt::Barrier(Barrier::Grid { counter: 0 }), "a grid barrier needs a cooperative launch");

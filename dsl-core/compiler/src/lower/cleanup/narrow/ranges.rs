@@ -10,7 +10,7 @@ use std::collections::HashMap;
 const WALKS: u32 = 3;
 
 /// The range of each integer variable, and of all elements of an array. What is not there may be anything.
-pub(super) fn of(kernel: &Kernel, launch: &Launch) -> HashMap<VarId, Range> {
+pub(in crate::lower::cleanup) fn of(kernel: &Kernel, launch: &Launch) -> HashMap<VarId, Range> {
     let mut walk = Walk { kernel, launch, found: HashMap::new(), left: WALKS, grown: true };
     while walk.grown {
         walk.grown = false;
