@@ -317,7 +317,7 @@ pub(crate) enum Stmt {
         indices: Vec<ValueId>,
         value: ValueId,
         run: Option<i64>,
-        /// Elements of a run per instruction.
+        /// Elements per instruction.
         width: i64,
     },
     /// Read-modify-write at computed positions.

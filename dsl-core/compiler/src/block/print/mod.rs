@@ -201,7 +201,8 @@ impl<'a> Page<'a> {
                 }
             }
             Stmt::Scatter { view, indices, value, run, width } => {
-                let (run, wide) = run.map_or_else(Default::default, |n| (format!(" runs of {n}"), format!(", {width} wide")));
+                let wide = if run.is_some() || *width > 1 { format!(", {width} wide") } else { String::new() };
+                let run = run.map_or_else(Default::default, |n| format!(" runs of {n}"));
                 self.line(&format!("scatter{run} {}[{}] = {}{wide}", self.view(*view), self.list(indices), self.name(*value)));
             }
             Stmt::Atomic { update, view, .. } => self.atomic(update, &format!("{}[{}]", self.view(*view), self.list(&update.indices))),

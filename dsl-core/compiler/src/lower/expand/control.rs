@@ -51,6 +51,9 @@ impl Expander<'_> {
             block::Stmt::Scatter { view, indices, value, run: Some(_), width } => {
                 self.scatter_runs(Memory::View(*view), indices, *value, *width)
             }
+            block::Stmt::Scatter { view, indices, value, run: None, width } if *width > 1 => {
+                self.scatter_vectors(Memory::View(*view), indices, *value, *width)
+            }
             block::Stmt::Scatter { view, indices, value, .. } => self.scatter(Memory::View(*view), indices, *value),
             block::Stmt::Atomic { update, view, scope, order, .. } => self.update(Memory::View(*view), update, *scope, *order),
             block::Stmt::Shared { array, kind, cuts, .. } => self.shared_access(*array, kind, self.text_of(cuts).width),

@@ -6,7 +6,7 @@ use super::context::{Data, Expanded, Expander, Rep, TileRep};
 use super::elements::unrolled;
 use super::index::{Index, all};
 use super::presence_tiles::Found;
-use super::values::At;
+use super::values::{At, is_at_hand};
 use crate::block::ValueId;
 use girih_ir::layout::Layout;
 use girih_ir::simt::{CacheHint, Expr, Place, Stmt, VarId};
@@ -93,7 +93,7 @@ impl Expander<'_> {
             Memory::View(view) if inside => (self.place_inside(view, indices, &positions), None),
             Memory::View(_) => {
                 // The guard and the address read each of them.
-                for e in positions.iter_mut().filter(|e| !matches!(e, Expr::Var(_) | Expr::Literal(_) | Expr::Param(_))) {
+                for e in positions.iter_mut().filter(|e| !(is_at_hand(e) || matches!(e, Expr::Literal(_) | Expr::Param(_)))) {
                     *e = self.declare_let("position", self.dtype_of(e), e.clone());
                 }
                 self.computed_place(memory, indices, &positions)

@@ -13,7 +13,7 @@ use girih_ir::simt::{Expr, Stmt};
 use girih_ir::types::DType;
 
 /// A variable, widened or as it is.
-fn is_at_hand(expr: &Expr) -> bool {
+pub(super) fn is_at_hand(expr: &Expr) -> bool {
     match expr {
         Expr::Var(_) => true,
         Expr::Cast(DType::I64, inner) => is_at_hand(inner),

@@ -56,9 +56,9 @@ pub(crate) fn assign_widths(page: &mut block::Kernel, _: &Source) {
 /// Whether a statement accesses memory in other than single elements.
 fn is_access(stmt: &Stmt) -> bool {
     match stmt {
-        Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { run: Some(_), .. } => true,
+        Stmt::Load(..) | Stmt::Window(..) | Stmt::Store { .. } | Stmt::Scatter { .. } => true,
         Stmt::Shared { kind, .. } => matches!(kind, SharedKind::Copy { .. } | SharedKind::Gather { .. } | SharedKind::Scatter { .. }),
-        Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => false,
+        Stmt::Let(..) | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => false,
         Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => false,
         Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) => false,
     }
@@ -103,6 +103,10 @@ impl Widths<'_> {
             Stmt::Window(v, window) => self.copied_window(*v, window),
             Stmt::Store { to, value, from, .. } => self.store(walk, to, *value, from.as_ref()),
             Stmt::Scatter { view, run: Some(run), .. } => Some(Found::of(self.run(*view, *run))),
+            Stmt::Scatter { view, indices, value, run: None, .. } => {
+                let width = self.scatter_width(walk, *view, indices, *value);
+                Some(Found::of(Cuts::of_width(width)))
+            }
             Stmt::Shared { kind: SharedKind::Copy { view, run, .. }, .. } => Some(Found::of(self.run(*view, *run))),
             Stmt::Shared { kind: SharedKind::Gather { indices, .. }, array, .. } => {
                 Some(Found::of(self.of_array(walk, *array, indices, None)))
@@ -110,7 +114,7 @@ impl Widths<'_> {
             Stmt::Shared { kind: SharedKind::Scatter { indices, value }, array, .. } => {
                 Some(Found::of(self.of_array(walk, *array, indices, Some(*value))))
             }
-            Stmt::Let(..) | Stmt::Scatter { .. } | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => None,
+            Stmt::Let(..) | Stmt::Atomic { .. } | Stmt::Combine(_) | Stmt::Barrier(_) | Stmt::Meet(_) => None,
             Stmt::Copies { .. } | Stmt::Loop(_) | Stmt::Range { .. } | Stmt::While { .. } | Stmt::If { .. } | Stmt::Where { .. } => None,
             Stmt::OverCluster(_) | Stmt::Together(_) | Stmt::Alone(_) | Stmt::Finish(_) | Stmt::Shared { .. } => None,
         }

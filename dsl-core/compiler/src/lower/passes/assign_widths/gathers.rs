@@ -1,5 +1,5 @@
-//! How wide accesses at computed positions are that step by one along the registers of a thread: gathers from tensors, and what is read from
-//! and stored to shared arrays.
+//! How wide accesses at computed positions are that step by one along the registers of a thread: gathers from tensors and stores to them, and
+//! what is read from and stored to shared arrays.
 
 use super::Widths;
 use crate::block::lying::{Lying, Walk};
@@ -65,6 +65,19 @@ impl Widths<'_> {
             Cuts::of_width(width).full
         });
         Cuts { full, checked }
+    }
+
+    /// Elements per instruction of a store to computed positions in a tensor: those that are stored together.
+    pub(super) fn scatter_width(&self, walk: &Walk, view: ViewId, indices: &[ValueId], value: ValueId) -> i64 {
+        let values: Vec<ValueId> = indices.iter().copied().chain([value]).collect();
+        let Lying { layout, mask } = walk.meeting(view, &values);
+        let Some(layout) = layout.filter(|_| !self.divisors.is_scalar(value)) else { return 1 };
+        let Some(run) = run_of(&layout) else { return 1 };
+        let mut width = self.gather_width(walk, view, indices, &layout, &mask, [false, false]);
+        while width > 1 && !self.together(&mask, &[run], width, (false, false)) {
+            width /= 2;
+        }
+        width
     }
 
     /// Elements per instruction: as many as lie side by side in memory from an aligned address on, and are all there or all not.
