@@ -42,12 +42,12 @@ fn newton(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, f: TileIdx, (size, most): (Siz
             let here = x.load((r, f));
             let odds = (here * b.expand(0, rows)).sum_axis(1);
             let (residual, weight) = residual_and_weight(odds, y.load(r));
-            let mut samples = shared::<f32>([rows, size], 0.0);
-            let mut weights = shared::<f32>([rows], 0.0);
-            let mut residuals = shared::<f32>([rows], 0.0);
-            samples.store((.., ..), here);
-            weights.store(.., weight);
-            residuals.store(.., residual);
+            let mut samples = shared_uninit::<f32>([rows, size]);
+            let mut weights = shared_uninit::<f32>([rows]);
+            let mut residuals = shared_uninit::<f32>([rows]);
+            samples.store((.., ..), here.or(0.0));
+            weights.store(.., weight.or(0.0));
+            residuals.store(.., residual.or(0.0));
             let left = (x.len(0) - r.start()).cast::<i32>().min(ROWS);
             sums = add_products(sums, &samples, Some(&weights), &residuals, left, size);
         }

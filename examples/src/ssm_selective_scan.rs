@@ -60,7 +60,7 @@ impl Inputs<'_> {
 /// A chunk's rows of a tensor that all channels share, in shared memory: `[step, state]`.
 fn rows_of_chunk(x: &Tensor<f32, 3>, at: Place, first: Scalar<i64>) -> Shared<f32> {
     let (steps, states) = (Size::from(CHUNK as usize), at.sizes.0);
-    let mut rows = shared::<f32>([steps, states], 0.0);
+    let mut rows = shared_uninit::<f32>([steps, states]);
     let (step, state) = ((iota::<i64>(steps) + first).expand(1, states), at.state.coords().expand(0, steps));
     // Every element is stored, and no store waits for a load of its own.
     rows.store((.., ..), x.gather((at.batch.number(), step, state)).or(0.0));

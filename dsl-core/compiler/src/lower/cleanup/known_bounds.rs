@@ -170,11 +170,12 @@ impl Bounds<'_> {
                 }
                 return;
             }
-            Expr::Binary(BinaryOp::And, a, b) => {
+            // Both operands are evaluated: what is loaded keeps its own condition.
+            Expr::Binary(BinaryOp::And, a, b) if !loads(b) => {
                 self.expr(a);
                 self.under(&a.clone(), true, &mut |s| s.expr(b));
             }
-            Expr::Select(condition, a, b) => {
+            Expr::Select(condition, a, b) if !loads(a) && !loads(b) => {
                 self.expr(condition);
                 self.under(&condition.clone(), true, &mut |s| s.expr(a));
                 self.under(&condition.clone(), false, &mut |s| s.expr(b));
@@ -231,6 +232,17 @@ impl Bounds<'_> {
     fn is_beyond(&self, a: &Polynomial, b: &Polynomial, distance: i128) -> bool {
         let first = self.known.len().saturating_sub(MOST);
         beyond(a, b, distance).is_some_and(|sum| proof::is_at_least_0(&sum, &self.known[first..], &self.terms))
+    }
+}
+
+/// Whether memory is read in an expression.
+fn loads(e: &Expr) -> bool {
+    match e {
+        Expr::Load { .. } => true,
+        Expr::Literal(_) | Expr::Var(_) | Expr::Param(_) | Expr::Special(_) => false,
+        Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => loads(a),
+        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => loads(a) || loads(b),
+        Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => loads(a) || loads(b) || loads(c),
     }
 }
 

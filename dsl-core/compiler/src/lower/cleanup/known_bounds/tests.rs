@@ -163,6 +163,20 @@ fn sides_of_a_choice_know_what_was_asked() {
     assert!(text.contains("if (false) x[min(at, rows - 1)]"), "{text}");
 }
 
+/// Both sides of a choice are evaluated, so that what is loaded there keeps its condition.
+#[test]
+fn what_is_loaded_in_a_choice_keeps_its_condition() {
+    let mut k = kernel(HostExpr::Const(1));
+    let inside = below(THREAD, ROWS);
+    let place = Box::new(Place { space: Space::Global(DATA), dtype: DType::I32, index: THREAD });
+    let load = Expr::Load { place, predicate: Some(Box::new(inside.clone())), cache: Default::default() };
+    let chosen = Expr::Select(Box::new(inside), Box::new(load), Box::new(lit(-1)));
+    let_var(&mut k, "chosen", chosen.clone());
+    let before = k.body.clone();
+    use_known_bounds(&mut k, &Launch::any(256));
+    assert_eq!(k.body, before);
+}
+
 #[test]
 fn what_turns_out_to_be_a_copy_has_no_name_of_its_own() {
     let mut k = kernel(HostExpr::Const(1));
