@@ -8,8 +8,22 @@ use syn::visit::{self, Visit};
 use syn::{Expr, FnArg, Ident, Pat, ReturnType, Signature, Type};
 
 /// Functions of the prelude: a kernel of the same name would hide them in its own body.
-const TAKEN: [&str; 13] =
-    ["along", "zeros", "full", "stack", "select", "dot", "require", "scalar", "temp", "temp_filled", "variant", "kernel", "program"];
+const TAKEN: [&str; 14] = [
+    "along",
+    "zeros",
+    "full",
+    "stack",
+    "select",
+    "dot",
+    "dot_with",
+    "require",
+    "scalar",
+    "temp",
+    "temp_filled",
+    "variant",
+    "kernel",
+    "program",
+];
 
 /// A parameter of a kernel or program.
 #[derive(Clone)]

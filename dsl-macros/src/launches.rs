@@ -8,8 +8,23 @@ use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprCall, Path, PathArguments, parse_quote};
 
 /// Functions of the prelude: they launch nothing.
-const OF_PRELUDE: [&str; 14] =
-    ["along", "dot", "full", "iota", "lanes", "require", "scalar", "select", "shared", "stack", "temp", "temp_filled", "variant", "zeros"];
+const OF_PRELUDE: [&str; 15] = [
+    "along",
+    "dot",
+    "dot_with",
+    "full",
+    "iota",
+    "lanes",
+    "require",
+    "scalar",
+    "select",
+    "shared",
+    "stack",
+    "temp",
+    "temp_filled",
+    "variant",
+    "zeros",
+];
 
 /// Crates and modules of Rust's own: what they have is called as it is.
 const OF_RUST: [&str; 4] = ["std", "core", "alloc", "mem"];

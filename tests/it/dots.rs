@@ -16,6 +16,10 @@ pub mod converted_lefts {
     //! Kernels of the tests of `converted`.
     pub mod kernels;
 }
+pub mod folded {
+    //! Dots by operations of the author's.
+    pub mod kernels;
+}
 pub mod groups {
     //! Products by warp groups.
     pub mod kernels;
@@ -43,6 +47,7 @@ pub mod turns {
 mod blocks;
 mod converted;
 mod flat;
+mod folds;
 pub mod kernels;
 mod levels;
 mod neighbouring;

@@ -88,6 +88,7 @@ fn breaks(rule: Rule) -> (&'static str, &'static str, &'static str) {
         Rule::UnitGroupAcross => on_h200("lower_precision_gemm<Int8, NN>", "BK=64 U=Wgmma"),
         Rule::UnitGroupRows => on_h200("gemm", "BM=64 BN=32 BK=48 U=Wgmma W=4 O=Shared P=Async"),
         Rule::UnitNumbers => on_h200("unrounded", "U=Mma"),
+        Rule::UnitFold => on_h200("too_near", "U=Mma"),
         Rule::UnitTarget => ("lower_precision_gemm<Tf32, NN>", "U=Mma", "sm_75"),
         Rule::UnitDepth => on_h200("gemm", "BK=12 U=Mma O=Shared"),
         Rule::UnitAxes => on_h200("narrow_product", "U=Mma"),

@@ -85,7 +85,7 @@ impl Dots {
         visit(&kernel.body, &mut |s| match s {
             Stmt::Let(v, op) => {
                 ops.insert(*v, op);
-                if let Op::Dot { a, b, acc } = op {
+                if let Op::Dot { a, b, acc, .. } = op {
                     for (x, left) in [(a, true), (b, false)] {
                         *by_dots.entry(*x).or_default() += 1;
                         if sides.entry(*x).or_insert((*acc, left)).1 != left {
@@ -157,7 +157,7 @@ impl Dots {
         let mut open = None;
         for stmt in block {
             match stmt {
-                Stmt::Let(v, Op::Dot { a, b, acc }) => {
+                Stmt::Let(v, Op::Dot { a, b, acc, .. }) => {
                     // Dots that go on with others may read their right operand in another order.
                     let extents = (linked.contains(v), [kernel.ty(*a).shape(), kernel.ty(*acc).shape()]);
                     let loaded = (self.operands.contains_key(a) || linked.contains(v)) && self.operands.contains_key(b);

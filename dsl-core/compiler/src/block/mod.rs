@@ -43,7 +43,7 @@ pub(crate) use crate::plan::split::Split;
 pub(crate) use crate::plan::tensor_maps::Producer;
 pub(crate) use crate::plan::{Copies, Fill, Handover, LoopPlan, Pipeline, Range, Raster, RingPlan, gcd, spread};
 pub(crate) use girih_ir::tile::host::HostExpr;
-pub(crate) use girih_ir::tile::{Boundary, Branch, Form, Index, KnobId, Op, SharedId, SharedKind, Span, Update, ValueId, ViewId};
+pub(crate) use girih_ir::tile::{Boundary, Branch, Fold, Form, Index, KnobId, Op, SharedId, SharedKind, Span, Update, ValueId, ViewId};
 
 use crate::analyses::dots::Dots;
 use crate::analyses::window_groups::WindowGroups;

@@ -51,6 +51,9 @@ pub(crate) fn warps(
         DotUnit::Wgmma => {}
     }
     check_operands(kernel, schedule, id, word)?;
+    if let Some(dot) = folds(kernel) {
+        return refuse(Rule::UnitFold.with(&[&kernel.value(dot).loc.line]));
+    }
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
     let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {
@@ -97,6 +100,12 @@ pub(crate) fn warps(
     }
 }
 
+/// The first dot by operations of the author's.
+fn folds(kernel: &Kernel) -> Option<ValueId> {
+    let dots = operations(kernel).into_iter().filter(|(_, op)| matches!(op, Op::Dot { fold: Some(_), .. }));
+    dots.map(|(v, _)| v).min()
+}
+
 /// Whether a schedule asks for matrix instructions.
 pub(crate) fn asked_for(kernel: &Kernel, schedule: &Schedule) -> bool {
     DotUnit::of(kernel, schedule).is_some_and(|unit| unit != DotUnit::Ffma)
@@ -129,7 +138,7 @@ pub(crate) fn unit(kernel: &Kernel) -> KnobId {
 fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&girih_ir::tile::Size) -> i64) -> Option<(Number, DType, i64)> {
     let mut found: Option<(Number, DType, i64)> = None;
     for op in ops.values() {
-        let Op::Dot { a, b, acc } = op else { continue };
+        let Op::Dot { a, b, acc, fold: None } = op else { continue };
         let number = number(kernel, ops, *a).filter(|n| number(kernel, ops, *b) == Some(*n))?;
         let (accumulator, inner) = (kernel.ty(*acc).dtype()?, size(&kernel.ty(*a).shape()?[1]));
         found = match found {
@@ -174,7 +183,7 @@ pub(super) fn contiguous(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: Va
 pub fn dot_numbers(kernel: &Kernel) -> Vec<Number> {
     let ops = operations(kernel);
     let format = |op: &&Op| match op {
-        Op::Dot { a, b, .. } => number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n)),
+        Op::Dot { a, b, fold: None, .. } => number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n)),
         _ => None,
     };
     ops.values().filter_map(format).collect()

@@ -60,7 +60,7 @@ fn added_by(kernel: &Kernel, l: &TileLoop) -> Option<HashSet<ValueId>> {
     for carry in &l.carries {
         let mut at = carry.next;
         while at != carry.inner {
-            let Some(Op::Dot { a, b, acc }) = turn.ops.get(&at) else { return None };
+            let Some(Op::Dot { a, b, acc, .. }) = turn.ops.get(&at) else { return None };
             for operand in [a, b] {
                 values.extend(turn.loaded(kernel, *operand)?);
             }

@@ -203,7 +203,7 @@ fn follow(l: &TileLoop, inner: ValueId, next: ValueId, carried: &HashSet<ValueId
     while at != inner {
         between.insert(at);
         at = match ops.get(&at) {
-            Some(Op::Dot { a, b, acc }) if free(a) && free(b) => *acc,
+            Some(Op::Dot { a, b, acc, fold: None }) if free(a) && free(b) => *acc,
             Some(Op::Ternary(TernaryOp::Fma, a, b, acc)) if free(a) && free(b) => *acc,
             Some(Op::Binary(BinaryOp::Add | BinaryOp::Sub, acc, x)) if free(x) => *acc,
             Some(Op::Binary(BinaryOp::Add, x, acc)) if free(x) => *acc,

@@ -47,6 +47,7 @@
 //! [`Op::Dot`] adds the products along `K` to the accumulator, in the accumulator's type: products of f16, bf16 and 8-bit integers are
 //! exact in f32 and i32, of f32 fused with the addition. The order of the additions is open; the evaluator takes `K` in ascending order. An
 //! absent element of an operand is zero; operands are rounded to their element type; an element of the result is absent where the accumulator's is.
+//! A dot with a [`Fold`] has the author's operations instead of a product and a sum, in ascending order of `K`, and the fold's number for absent elements.
 //!
 //! # Barriers
 //! [`Stmt::Barrier`] orders accesses of shared arrays that are kept by hand ([`SharedArray::by_hand`]); it changes no value.
@@ -72,6 +73,7 @@ pub mod by_hand;
 pub(crate) mod chain;
 pub mod combine;
 pub mod eval;
+mod fold;
 pub mod host;
 pub mod meetings;
 mod op;
@@ -85,6 +87,7 @@ pub mod verify;
 mod visit;
 
 pub use combine::{Combine, Form, Operator};
+pub use fold::Fold;
 pub use op::{Boundary, Index, Op};
 pub use shared::{SharedAccess, SharedArray, SharedId, SharedKind, Update};
 pub use size::Size;

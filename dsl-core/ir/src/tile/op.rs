@@ -1,6 +1,6 @@
 //! Operations of tile IR: how one value is made of others, and the indices by which memory is read.
 
-use super::{ParamId, ValueId, ViewId};
+use super::{Fold, ParamId, ValueId, ViewId};
 use crate::types::{BinaryOp, CompareOp, Literal, ShuffleKind, TernaryOp, UnaryOp, VoteKind};
 
 /// What a window holds outside of its view.
@@ -141,5 +141,7 @@ pub enum Op {
         b: ValueId,
         /// What the products are added to; gives the result's type.
         acc: ValueId,
+        /// What is done with a pair of elements instead of a multiply-add.
+        fold: Option<Box<Fold>>,
     },
 }

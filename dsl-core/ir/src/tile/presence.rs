@@ -306,7 +306,7 @@ impl<'k> Presence<'k> {
                 axes.push(Along::OWN);
                 axes
             }
-            Op::Dot { a, b, acc } => {
+            Op::Dot { a, b, acc, .. } => {
                 let (a, b, acc) = (self.axes_of(*a), self.axes_of(*b), self.axes_of(*acc));
                 let ends = [acc[0].ends, acc[1].ends];
                 with_ends(vec![acc[0].with(a[0]), acc[1].with(b[1])], |k| ends[k])

@@ -17,7 +17,7 @@ mod names;
 
 pub use definitions::definitions;
 
-use super::{Block, Carry, Combine, Form, Index, Kernel, Op, Operator, Stmt, Ty, ValueId};
+use super::{Block, Carry, Combine, Fold, Form, Index, Kernel, Op, Operator, Stmt, Ty, ValueId};
 use super::{SharedAccess, SharedKind, Update};
 use crate::loc::SourceLoc;
 use std::collections::HashMap;
@@ -75,6 +75,9 @@ impl Printer<'_> {
             Stmt::Let(v, op) => {
                 let text = format!("{}: {} = {}", self.v(*v), self.ty(self.kernel.ty(*v)), self.op(op));
                 self.located(&text, self.kernel.value(*v).loc);
+                if let Op::Dot { fold: Some(fold), .. } = op {
+                    self.fold(fold);
+                }
             }
             Stmt::Store { view, index, value, loc } => {
                 self.located(&format!("store {} ({}), {}", self.view(*view), self.index(index), self.v(*value)), *loc);
@@ -195,7 +198,7 @@ impl Printer<'_> {
                 format!("shuffle {} {} {}", format!("{kind:?}").to_lowercase(), self.v(*value), self.v(*lane))
             }
             Op::Vote(kind, mask) => format!("vote {} {}", format!("{kind:?}").to_lowercase(), self.v(*mask)),
-            Op::Dot { a, b, acc } => format!("dot {}", self.list(&[*a, *b, *acc])),
+            Op::Dot { a, b, acc, .. } => format!("dot {}", self.list(&[*a, *b, *acc])),
             Op::Near(window, offsets) => format!("near {} ({})", self.v(*window), self.list(offsets)),
             Op::Iota => "iota".into(),
             Op::Number(a) => format!("number {}", self.v(*a)),
@@ -259,6 +262,14 @@ impl Printer<'_> {
             self.nested(&head, SourceLoc::NONE, body);
             self.line(&format!("}} = ({})", self.list(results)));
         }
+    }
+
+    /// The author's operations of a dot.
+    fn fold(&mut self, fold: &Fold) {
+        let head = format!("by ({}) from ({})", self.list(&fold.arguments), fold.absent);
+        let body = fold.steps.iter().map(|(v, op)| Stmt::Let(*v, op.clone())).collect();
+        self.nested(&head, SourceLoc::NONE, &body);
+        self.line(&format!("}} = ({})", self.v(fold.result)));
     }
 
     fn list(&self, values: &[ValueId]) -> String {

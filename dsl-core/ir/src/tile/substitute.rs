@@ -115,7 +115,13 @@ fn op(op: &mut Op, replace: &dyn Fn(&mut ValueId)) {
             replace(lane);
         }
         Op::Vote(_, mask) => replace(mask),
-        Op::Dot { a, b, acc } => [a, b, acc].into_iter().for_each(replace),
+        Op::Dot { a, b, acc, fold } => {
+            [a, b, acc].into_iter().for_each(replace);
+            if let Some(f) = fold {
+                f.steps.iter_mut().for_each(|(_, step)| self::op(step, replace));
+                replace(&mut f.result);
+            }
+        }
         Op::Stack(all) | Op::Gather(_, all) | Op::GatherInside(_, all) => all.iter_mut().for_each(replace),
         Op::Window { index, shift, .. } => {
             index.iter_mut().for_each(replace);

@@ -63,7 +63,10 @@ pub fn operands(op: &Op) -> Vec<ValueId> {
         Op::Window { index, shift, .. } => index.iter().copied().chain(shift.iter().flatten().copied()).collect(),
         Op::Shuffle { value, lane, .. } => vec![*value, *lane],
         Op::Vote(_, mask) => vec![*mask],
-        Op::Dot { a, b, acc } => vec![*a, *b, *acc],
+        Op::Dot { a, b, acc, fold } => {
+            let captured = fold.iter().flat_map(|f| f.captured());
+            [*a, *b, *acc].into_iter().chain(captured).collect()
+        }
         Op::Near(window, offsets) => [*window].into_iter().chain(offsets.iter().copied()).collect(),
     }
 }

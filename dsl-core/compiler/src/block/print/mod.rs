@@ -179,6 +179,9 @@ impl<'a> Page<'a> {
                 let text = format!("{} = {}{}{fed}", self.name(*v), self.op(op), self.wide(self.kernel.gathers.get(v)));
                 let own = if matches!(op, Op::Dot { .. }) { self.own(*v) } else { String::new() };
                 self.typed(&text, &format!("{}{own}", self.ty(*v)));
+                if let Op::Dot { fold: Some(fold), .. } = op {
+                    self.fold(fold);
+                }
             }
             Stmt::Load(v, access) => {
                 let role = if self.kernel.dots.is_load(*v) { "operand" } else { "load" };

@@ -1,7 +1,7 @@
 //! Operations and combinations on a page.
 
 use super::Page;
-use crate::block::{Combine, Cuts, Form, Op, Operator, SharedId, SharedKind, Update};
+use crate::block::{Block, Combine, Cuts, Fold, Form, Op, Operator, SharedId, SharedKind, Stmt, Update};
 
 impl Page<'_> {
     pub(super) fn op(&self, op: &Op) -> String {
@@ -41,7 +41,8 @@ impl Page<'_> {
             Op::Iota => "iota".into(),
             Op::Shuffle { value, kind, lane } => format!("shuffle {} {}, {}", lower(kind), self.name(*value), self.scalar(*lane)),
             Op::Vote(kind, mask) => format!("vote {} {}", lower(kind), self.name(*mask)),
-            Op::Dot { a, b, acc } => format!("{} + {} . {}", self.name(*acc), self.name(*a), self.name(*b)),
+            Op::Dot { a, b, acc, fold: None } => format!("{} + {} . {}", self.name(*acc), self.name(*a), self.name(*b)),
+            Op::Dot { a, b, acc, fold: Some(_) } => format!("{} with {} . {}", self.name(*acc), self.name(*a), self.name(*b)),
             Op::Near(window, offsets) => format!("{} at [{}]", self.name(*window), list(offsets)),
             Op::Gather(view, indices) => format!("gather {}[{}]", self.view(*view), list(indices)),
             Op::GatherInside(view, indices) => format!("gather inside {}[{}]", self.view(*view), list(indices)),
@@ -73,6 +74,13 @@ impl Page<'_> {
             let head = format!("by ({}) from ({}){order}", self.list(arguments), identity.join(", "));
             self.nested(&head, body, &format!("}} = ({})", self.list(results)));
         }
+    }
+
+    /// The author's operations of a dot.
+    pub(super) fn fold(&mut self, fold: &Fold) {
+        let head = format!("by ({}) from ({})", self.list(&fold.arguments), fold.absent);
+        let body: Block = fold.steps.iter().map(|(v, op)| Stmt::Let(*v, op.clone())).collect();
+        self.nested(&head, &body, &format!("}} = {}", self.scalar(fold.result)));
     }
 
     /// A read-modify-write of a place.

@@ -20,12 +20,12 @@ use girih_ir::types::{DType, Literal};
 const LOCAL: Index = Index { dtype: DType::I32 };
 
 impl Expander<'_> {
-    /// Brings a tile to shared memory, absent elements as zeros.
-    pub fn computed_operand(&mut self, value: ValueId, acc: ValueId, left: bool) -> Expanded<Operand> {
+    /// Brings a tile to shared memory, with a number in the place of what is absent.
+    pub fn computed_operand(&mut self, value: ValueId, acc: ValueId, left: bool, absent: Literal) -> Expanded<Operand> {
         let layout = self.layout_of(value);
         let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::F32);
         let name = self.name_of(value, "operand");
-        let own = self.stored_elements(value, &layout, dtype, &name)?;
+        let own = self.stored_elements(value, &layout, dtype, &name, absent)?;
         let reader = Reader { acc, left, transposed: false };
         let (extents, fast) = (layout.shape(), layout.fast_axis());
         let text = format!("bring {} x {} elements of {name} to shared memory", extents[0], extents[1]);
@@ -48,7 +48,7 @@ impl Expander<'_> {
         let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::F32);
         let name = self.name_of(value, "operand");
         let order = if form.atom.per_word(Role::A) == 1 { with_pairs(&layout) } else { layout.clone() };
-        let var = self.elements_in(value, (&layout, &order), dtype, &format!("{name}_frag"))?;
+        let var = self.elements_in(value, (&layout, &order), dtype, &format!("{name}_frag"), self.zero_of(value))?;
         Ok(Fed { var, registers: layout.registers })
     }
 
@@ -67,21 +67,33 @@ impl Expander<'_> {
         let layout = self.own_layout(value);
         let dtype = self.kernel.ty(value).dtype().unwrap_or(DType::F32);
         self.prepare_elements(value, &layout)?;
-        self.elements_to(value, (&layout, &layout), dtype, fed.var)
+        self.elements_to(value, (&layout, &layout), dtype, fed.var, self.zero_of(value))
     }
 
     /// A thread's elements as they will be stored.
-    fn stored_elements(&mut self, value: ValueId, layout: &Layout, dtype: DType, name: &str) -> Expanded<VarId> {
-        self.elements_in(value, (layout, layout), dtype, &format!("{name}_own"))
+    fn stored_elements(&mut self, value: ValueId, layout: &Layout, dtype: DType, name: &str, absent: Literal) -> Expanded<VarId> {
+        self.elements_in(value, (layout, layout), dtype, &format!("{name}_own"), absent)
     }
 
-    /// A thread's elements in their storage type, zeros for those that are absent, in an array in the order of a layout that deals each thread
+    /// A zero in the type that a value has in registers.
+    fn zero_of(&self, value: ValueId) -> Literal {
+        Literal::from_i64(self.register_type(value), 0)
+    }
+
+    /// A thread's elements in their storage type, a number for those that are absent, in an array in the order of a layout that deals each thread
     /// the same ones.
-    fn elements_in(&mut self, value: ValueId, (layout, order): (&Layout, &Layout), dtype: DType, name: &str) -> Expanded<VarId> {
+    fn elements_in(
+        &mut self,
+        value: ValueId,
+        (layout, order): (&Layout, &Layout),
+        dtype: DType,
+        name: &str,
+        absent: Literal,
+    ) -> Expanded<VarId> {
         self.prepare_elements(value, layout)?;
         let var = self.new_var(name, dtype, Some(layout.registers as u32));
         self.emit(Stmt::Declare { var, init: None });
-        self.elements_to(value, (layout, order), dtype, var)?;
+        self.elements_to(value, (layout, order), dtype, var, absent)?;
         Ok(var)
     }
 
@@ -96,15 +108,21 @@ impl Expander<'_> {
     }
 
     /// Sets an array to a thread's elements.
-    fn elements_to(&mut self, value: ValueId, (layout, order): (&Layout, &Layout), dtype: DType, var: VarId) -> Expanded<()> {
+    fn elements_to(
+        &mut self,
+        value: ValueId,
+        (layout, order): (&Layout, &Layout),
+        dtype: DType,
+        var: VarId,
+        absent: Literal,
+    ) -> Expanded<()> {
         let mask = self.tile(value).mask.clone();
         let axes = self.bound_axes(&mask, layout);
         let base = self.base_coordinates(&axes, layout);
-        let zero = Expr::Literal(Literal::from_i64(self.register_type(value), 0));
         self.for_elements(&[value], layout, true, &mut |cx, at, mut elements| {
             let e = elements.remove(0);
             let e = match cx.present(&mask, &base, at) {
-                Some(present) => Expr::Select(Box::new(present), Box::new(e), Box::new(zero.clone())),
+                Some(present) => Expr::Select(Box::new(present), Box::new(e), Box::new(Expr::Literal(absent))),
                 None => e,
             };
             let value = cx.to_storage(dtype, e);

@@ -7,7 +7,7 @@ use super::mma::{Left, Product};
 use super::operand::{Fragment, Operand};
 use super::values::At;
 use crate::block::Warps;
-use crate::block::{self, Carry, Op, ValueId};
+use crate::block::{self, Carry, Fold, Op, ValueId};
 use girih_ir::layout::Source;
 use girih_ir::simt::{Expr, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType, TernaryOp, UnaryOp};
@@ -19,16 +19,19 @@ const LOCAL: Index = Index { dtype: DType::I32 };
 const WRITTEN_OUT: i64 = 2048;
 
 impl Expander<'_> {
-    /// Lowers `acc + a · b`.
-    pub fn dot(&mut self, value: ValueId, [a, b, acc]: [ValueId; 3]) -> Expanded<()> {
+    /// Lowers `acc + a · b`, or what the author does instead.
+    pub fn dot(&mut self, value: ValueId, [a, b, acc]: [ValueId; 3], fold: Option<&Fold>) -> Expanded<()> {
         if let Some(warps) = self.kernel.launch.units.clone() {
             let group = self.kernel.dots.group(value).to_vec();
             // The last of a group is done with those before it.
             return if group.last() == Some(&value) { self.dots_of_units(&group, &warps) } else { Ok(()) };
         }
-        let (left, right) = (self.operand(a, acc, true)?, self.operand(b, acc, false)?);
+        let (left, right) = match fold {
+            Some(fold) => (self.folded_operand(a, acc, true, fold.absent)?, self.folded_operand(b, acc, false, fold.absent)?),
+            None => (self.operand(a, acc, true)?, self.operand(b, acc, false)?),
+        };
         let var = self.accumulator(value, acc)?;
-        self.multiply_add(var, &left, &right, acc)?;
+        self.multiply_add(var, &left, &right, (acc, fold))?;
         self.set_sum(value, acc, var);
         Ok(())
     }
@@ -39,7 +42,7 @@ impl Expander<'_> {
         let mut lefts: HashMap<ValueId, Left> = HashMap::new();
         let mut shape = Vec::new();
         for value in group {
-            let Some(Op::Dot { a, b, acc }) = self.op(*value).cloned() else { panic!("dot: {value:?} is none") };
+            let Some(Op::Dot { a, b, acc, .. }) = self.op(*value).cloned() else { panic!("dot: {value:?} is none") };
             // What several products take is brought to its place once.
             let left = match lefts.get(&a) {
                 Some(left) => left.clone(),
@@ -104,7 +107,7 @@ impl Expander<'_> {
         Ok(var)
     }
 
-    fn multiply_add(&mut self, var: VarId, left: &Operand, right: &Operand, acc: ValueId) -> Expanded<()> {
+    fn multiply_add(&mut self, var: VarId, left: &Operand, right: &Operand, sum: (ValueId, Option<&Fold>)) -> Expanded<()> {
         let inner = left.extent;
         let step = left.depth.max(right.depth);
         let work = left.own() * right.own() * inner;
@@ -117,14 +120,14 @@ impl Expander<'_> {
         let ahead = (deep(self, left, &k)?, deep(self, right, &k)?);
         if step == 1 {
             let (Some(a), Some(b)) = ahead else { panic!("dot: fragments of one position were not read") };
-            self.products(var, (left, &a), (right, &b), &LOCAL.lit(0), acc)?;
+            self.products(var, (left, &a), (right, &b), &LOCAL.lit(0), sum)?;
         } else {
             let (part, p) = self.loop_var("p");
             self.open();
             let at = LOCAL.add(k.clone(), p.clone());
             let a = ahead.0.map_or_else(|| self.read_fragment(left, &at), Ok)?;
             let b = ahead.1.map_or_else(|| self.read_fragment(right, &at), Ok)?;
-            self.products(var, (left, &a), (right, &b), &p, acc)?;
+            self.products(var, (left, &a), (right, &b), &p, sum)?;
             let turn = self.close();
             self.emit(super::elements::unrolled(part, step, turn));
         }
@@ -141,7 +144,7 @@ impl Expander<'_> {
         (left, a): (&Operand, &Fragment),
         (right, b): (&Operand, &Fragment),
         k: &Expr,
-        acc: ValueId,
+        (acc, fold): (ValueId, Option<&Fold>),
     ) -> Expanded<()> {
         let layout = self.own_layout(acc);
         let strides =
@@ -170,7 +173,10 @@ impl Expander<'_> {
         let (x, y) = (self.fragment_element(left, a, i, k.clone()), self.fragment_element(right, b, j, k.clone()));
         let index = (layout.registers > 1).then(|| LOCAL.add(row, column));
         let old = index.as_ref().map_or(Expr::Var(var), |i| Expr::Element(var, Box::new(i.clone())));
-        let value = self.multiplied(x, y, old, acc);
+        let value = match fold {
+            Some(fold) => self.folded(fold, [old, x, y]),
+            None => self.multiplied(x, y, old, acc),
+        };
         self.emit(Stmt::Assign { var, index, value });
         let mut turn = self.close();
         for (var, extent) in loops.into_iter().rev() {

@@ -38,6 +38,7 @@ mod epilogue_through_shared;
 mod exchange;
 mod finish;
 mod flagged_partials;
+mod fold;
 mod fragment_prefetch;
 mod fragment_reads;
 mod gather_inside;

@@ -6,6 +6,7 @@
 
 use super::context::{Expanded, Expander, Rep};
 use super::elements::unrolled;
+use super::fold::Absent;
 use super::index::{Index as Ix, literal};
 use super::operand_rows::Rows;
 use super::window::{Outside, WindowCopy, WindowRep, index_values};
@@ -13,7 +14,7 @@ use crate::block::{Access, Boundary, Op, ValueId};
 use crate::block::{Loaded, Reader};
 use girih_ir::layout::{Digit, Source};
 use girih_ir::simt::{Expr, Place, Stmt, VarId};
-use girih_ir::types::DType;
+use girih_ir::types::{DType, Literal};
 
 /// Index arithmetic in shared memory.
 const LOCAL: Ix = Ix { dtype: DType::I32 };
@@ -39,6 +40,8 @@ pub(crate) struct Operand {
     pub taken: DType,
     /// What is done to each element in between.
     pub chain: Vec<ValueId>,
+    /// What stands for elements that are absent, where these are not the zeros that are read.
+    pub absent: Option<Absent>,
     /// The author's name of it.
     pub name: String,
     /// Axes of the place where it lies, the one that the result has, too, and the one of the sum.
@@ -147,11 +150,14 @@ impl Expander<'_> {
     pub fn operand(&mut self, value: ValueId, acc: ValueId, left: bool) -> Expanded<Operand> {
         match self.kernel.dots.operand(value) {
             Some(loaded) => Ok(self.loaded_operand(value, loaded, acc, left)),
-            None => self.computed_operand(value, acc, left),
+            None => {
+                let zero = Literal::from_i64(self.register_type(value), 0);
+                self.computed_operand(value, acc, left, zero)
+            }
         }
     }
 
-    fn loaded_operand(&mut self, value: ValueId, loaded: Loaded, acc: ValueId, left: bool) -> Operand {
+    pub fn loaded_operand(&mut self, value: ValueId, loaded: Loaded, acc: ValueId, left: bool) -> Operand {
         let Rep::Window(window) = self.rep(loaded.load).clone() else { panic!("operand: {:?} was not opened", loaded.load) };
         let reader = Reader { acc, left, transposed: loaded.transposed };
         let tiles = self.tile_positions(&window);
@@ -172,7 +178,25 @@ impl Expander<'_> {
         let taken = self.kernel.ty(value).dtype().unwrap_or(dtype);
         let load = Some(loaded.load);
         let (chain, beside_sums) = (loaded.chain, self.is_beside_sums(reader));
-        Operand { value, load, lies, dtype, taken, chain, name, rank, outer, inner, extent, base, digits, width, depth, beside_sums }
+        Operand {
+            value,
+            load,
+            lies,
+            dtype,
+            taken,
+            chain,
+            absent: None,
+            name,
+            rank,
+            outer,
+            inner,
+            extent,
+            base,
+            digits,
+            width,
+            depth,
+            beside_sums,
+        }
     }
 
     /// An operand in a copy of two axes that is its own.
@@ -190,6 +214,7 @@ impl Expander<'_> {
             dtype,
             taken: dtype,
             chain: vec![],
+            absent: None,
             name,
             rank: 2,
             outer,
@@ -216,7 +241,8 @@ impl Expander<'_> {
         if len == 1 {
             let (place, predicate) = self.operand_place(operand, LOCAL.lit(0), k);
             let value = Expr::Load { place: Box::new(place), predicate: predicate.map(Box::new), cache: Default::default() };
-            return Ok(Fragment::One(self.taken_element(operand, value)));
+            let taken = self.taken_element(operand, value);
+            return Ok(Fragment::One(self.or_absent(operand, LOCAL.lit(0), k, taken)));
         }
         let var = self.new_var(&name, dtype, Some(len as u32));
         self.emit(Stmt::Declare { var, init: None });
@@ -233,6 +259,7 @@ impl Expander<'_> {
             Ok(())
         })?;
         if dtype == operand.taken.compute() && operand.chain.is_empty() {
+            self.fill_absent(operand, k, var)?;
             return Ok(Fragment::Array(var));
         }
         // Converted once, and not at every product.
@@ -241,6 +268,7 @@ impl Expander<'_> {
         let (counter, e) = self.loop_var("e");
         let value = self.taken_element(operand, Expr::Element(var, Box::new(e.clone())));
         self.emit(unrolled(counter, len, vec![Stmt::Assign { var: wide, index: Some(e), value }]));
+        self.fill_absent(operand, k, wide)?;
         Ok(Fragment::Array(wide))
     }
 
@@ -268,7 +296,7 @@ impl Expander<'_> {
     }
 
     /// Loops over a thread's positions along the outer axis, one access at a time: position from its first one, and number.
-    fn each_owned(&mut self, operand: &Operand, body: &mut dyn FnMut(&mut Self, Expr, Expr) -> Expanded<()>) -> Expanded<()> {
+    pub fn each_owned(&mut self, operand: &Operand, body: &mut dyn FnMut(&mut Self, Expr, Expr) -> Expanded<()>) -> Expanded<()> {
         let (mut offset, mut flat, mut stride) = (LOCAL.lit(0), LOCAL.lit(0), 1);
         let mut loops = Vec::new();
         for (n, d) in operand.digits.iter().enumerate() {
@@ -299,14 +327,8 @@ impl Expander<'_> {
             Lies::Shared(copy) => return (copy.place(operand.dtype, &local), None),
             Lies::Global(window) => window,
         };
-        let mut global = Vec::new();
-        for (k, at) in local.into_iter().enumerate() {
-            let start = self.tile_start(window.index[k]);
-            global.push(self.ix.add(start, self.ix.cast(DType::I32, at)));
-        }
-        let rank = global.len();
-        let upper: Vec<bool> = (0..rank).map(|k| !(self.walks_itself(window, k) && self.tile_lies_inside(window, k))).collect();
-        let negative = vec![false; rank];
+        let (global, upper) = self.operand_in_tensor(window, local);
+        let negative = vec![false; global.len()];
         self.outside_place(window, &Outside { at: &global, tested: &global, negative: &negative, upper: &upper, inside: None })
     }
 

@@ -38,7 +38,7 @@ impl Expander<'_> {
         let turns = self.own_turns(p);
         let warps = self.kernel.launch.units.clone().unwrap_or_else(|| panic!("overlap: no matrix units"));
         let (at, dot) = p.walked.last_product().unwrap_or_else(|| panic!("overlap: no product in\n{}", self.kernel));
-        let Some(Op::Dot { a, b, acc }) = self.op(dot).cloned() else { panic!("overlap: {dot:?} is no product") };
+        let Some(Op::Dot { a, b, acc, .. }) = self.op(dot).cloned() else { panic!("overlap: {dot:?} is no product") };
         let carry = p.walked.carries.iter().position(|c| c.next == dot).unwrap_or_else(|| panic!("overlap: {dot:?} is not carried"));
         let first = p.walked.first_product().map_or(at, |at| at + 1);
         let left = self.declare_fed(a);

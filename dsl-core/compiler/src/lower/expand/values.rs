@@ -112,7 +112,7 @@ impl Expander<'_> {
     fn lower_tile(&mut self, value: ValueId, dtype: DType, op: &Op) -> Expanded<()> {
         match op {
             _ if self.kernel.dots.is_absorbed(value) => return Ok(()),
-            Op::Dot { a, b, acc } => return self.dot(value, [*a, *b, *acc]),
+            Op::Dot { a, b, acc, fold } => return self.dot(value, [*a, *b, *acc], fold.as_deref()),
             Op::Near(..) => return self.near(value),
             Op::Gather(view, indices) | Op::GatherInside(view, indices) if self.gathered_width(value) > 1 => {
                 let (inside, width) = (matches!(op, Op::GatherInside(..)), self.gathered_width(value));

@@ -175,10 +175,7 @@ impl Expander<'_> {
                 }
                 Boundary::Zero | Boundary::Valid => {
                     guards.extend(negative[k].then(|| compare(CompareOp::Ge, tested[k].clone(), self.ix.lit(0))));
-                    guards.extend(upper[k].then(|| match self.walked_by(window, k) {
-                        Some(walked) => walked.has(&tested[k]),
-                        None => compare(CompareOp::Lt, tested[k].clone(), len),
-                    }));
+                    guards.extend(upper[k].then(|| self.before_end(window, k, &tested[k])));
                 }
             }
             terms.push((at, self.index_of(view.axes[k].stride)));
@@ -186,6 +183,14 @@ impl Expander<'_> {
         let offset = self.index_of(view.offset);
         let address = self.linear(offset, terms);
         (self.place(window.view, address), all(guards))
+    }
+
+    /// Whether a coordinate of a window's view, which is none before its first one, is one of those that are read.
+    pub fn before_end(&mut self, window: &WindowRep, axis: usize, at: &Expr) -> Expr {
+        match self.walked_by(window, axis) {
+            Some(walked) => walked.has(at),
+            None => compare(CompareOp::Lt, at.clone(), self.window_len(window, axis)),
+        }
     }
 
     /// Whether the tile that a window lies about is surely whole along an axis: a full one of the grid, or one of tiles that divide the

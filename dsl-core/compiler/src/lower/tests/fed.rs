@@ -39,12 +39,12 @@ fn chain() -> tile::Kernel {
             let inside = b.block(|b| {
                 let left = b.op(tile(DType::F16, &bm, &bn), Op::Load(x, at(m, e)));
                 let right = b.op(tile(DType::F16, &bn, &bn), Op::Load(w, at(e, n)));
-                added = b.op(tile(DType::F32, &bm, &bn), Op::Dot { a: left, b: right, acc: sum });
+                added = b.op(tile(DType::F32, &bm, &bn), Op::Dot { a: left, b: right, acc: sum, fold: None });
             });
             b.push(walk(x, 1, e, Carry { init: none, inner: sum, next: added, result: total }, inside));
             let left = b.op(tile(DType::F16, &bm, &bn), Op::Cast(total));
             let right = b.op(tile(DType::F16, &bn, &bd), Op::Load(v, at(n, d)));
-            next = b.op(tile(DType::F32, &bm, &bd), Op::Dot { a: left, b: right, acc: inner });
+            next = b.op(tile(DType::F32, &bm, &bd), Op::Dot { a: left, b: right, acc: inner, fold: None });
         });
         b.push(walk(v, 0, n, Carry { init, inner, next, result }, turn));
         b.push(Stmt::Store { view: y, index: at(m, d), value: result, loc: LOC });

@@ -27,7 +27,7 @@ fn kept() -> tile::Kernel {
         let mut next = inner;
         let turn = b.block(|b| {
             let right = b.op(tile(&bn), Op::Load(y, vec![Index::Tile(n), Index::Tile(k)]));
-            next = b.op(tile(&bm), Op::Dot { a: left, b: right, acc: inner });
+            next = b.op(tile(&bm), Op::Dot { a: left, b: right, acc: inner, fold: None });
         });
         let carries = vec![Carry { init, inner, next, result }];
         b.push(tile_loop(y, vec![1], vec![k], carries, turn));
@@ -59,7 +59,7 @@ fn product() -> tile::Kernel {
         let turn = b.block(|b| {
             let left = b.op(tile(&bm, &bk), Op::Load(x, vec![Index::Tile(m), Index::Tile(k)]));
             let right = b.op(tile(&bk, &bn), Op::Load(y, vec![Index::Tile(k), Index::Tile(n)]));
-            next = b.op(tile(&bm, &bn), Op::Dot { a: left, b: right, acc: inner });
+            next = b.op(tile(&bm, &bn), Op::Dot { a: left, b: right, acc: inner, fold: None });
         });
         let carries = vec![Carry { init, inner, next, result }];
         b.push(tile_loop(x, vec![1], vec![k], carries, turn));

@@ -169,6 +169,9 @@ rules! {
     UnitNumbers ["unit"]
         "`Mma` multiplies f16, bf16, 8-bit integers and f32 that is rounded to tf32, all dots of a kernel alike."
         "multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike";
+    UnitFold ["unit"]
+        "A dot by operations of the author's (`dot_with`) has `Ffma`."
+        "multiplies and adds, and the dot of line {line} has operations of its own: use Ffma";
     UnitTarget ["unit"]
         "f16 and 8-bit integers from sm_75 on, bf16 and tf32 from sm_80 on."
         "has no instruction for {numbers} on {arch}";

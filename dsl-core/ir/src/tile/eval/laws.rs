@@ -112,7 +112,7 @@ impl Machine<'_, '_> {
         })
     }
 
-    fn number_of(&self, dtype: DType, cell: u64) -> f64 {
+    pub(super) fn number_of(&self, dtype: DType, cell: u64) -> f64 {
         if self.numbers.float64 { f64::from_bits(cell) } else { (Literal { dtype: dtype.compute(), bits: cell }).to_f64() }
     }
 

@@ -10,6 +10,7 @@ mod by_hand;
 mod chain;
 mod combine;
 mod dot;
+mod fold;
 mod laws;
 mod memory;
 mod number;
@@ -129,6 +130,17 @@ pub enum EvalError {
         /// Which law it breaks, on which elements.
         law: String,
         /// The reduction or scan.
+        loc: SourceLoc,
+    },
+    /// A dot's step changes sums where there is nothing to add.
+    #[error(
+        "{loc}: the step of this dot changes what it has of elements that are absent: {law}; tiles that reach behind the end of an axis \
+         have such elements, of which a schedule may make more or fewer: choose a number for them that leaves a sum as it is"
+    )]
+    Fold {
+        /// The sum, and what became of it.
+        law: String,
+        /// The dot.
         loc: SourceLoc,
     },
     /// Two elements of scatters meet.

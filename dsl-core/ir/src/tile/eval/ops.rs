@@ -86,7 +86,8 @@ impl Machine<'_, '_> {
             Op::Near(window, offsets) => self.near(id, *window, offsets, loc)?,
             Op::Shuffle { value, kind, lane } => self.shuffle(*value, *kind, *lane, loc)?,
             Op::Vote(kind, mask) => self.vote(*kind, *mask, loc)?,
-            Op::Dot { a, b, acc } => self.dot(*a, *b, *acc),
+            Op::Dot { a, b, acc, fold: None } => self.dot(*a, *b, *acc),
+            Op::Dot { a, b, acc, fold: Some(fold) } => self.fold([*a, *b, *acc], fold, loc)?,
             Op::Number(index) => match self.val(*index) {
                 Val::Index(number) => Val::Scalar(Some(*number as u64)),
                 other => panic!("eval: %{} is no tile index: {other:?}", index.0),

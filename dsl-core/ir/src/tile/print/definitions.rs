@@ -9,6 +9,10 @@ pub fn definitions<'a>(block: &'a [Stmt], out: &mut Vec<(ValueId, Option<&'a Op>
     for stmt in block {
         match stmt {
             Stmt::Let(v, op) => {
+                if let Op::Dot { fold: Some(fold), .. } = op {
+                    out.extend(fold.arguments.iter().map(|a| (*a, None)));
+                    out.extend(fold.steps.iter().map(|(v, op)| (*v, Some(op))));
+                }
                 out.push((*v, Some(op)));
             }
             Stmt::Combine(c) => {

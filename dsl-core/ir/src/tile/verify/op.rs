@@ -1,7 +1,7 @@
 //! Operations and combinations: the types of their operands fit each other and the result.
 
 use super::{Checked, Checker, ensure};
-use crate::tile::{Combine, Form, Op, Operator, ParamKind, Size, Stmt, Ty, ValueId};
+use crate::tile::{Combine, Fold, Form, Op, Operator, ParamKind, Size, Stmt, Ty, ValueId};
 use crate::types::DType;
 
 impl Checker<'_> {
@@ -127,15 +127,20 @@ impl Checker<'_> {
                 let fits = types && shape(mask) == shape(result);
                 ensure(fits && !shape(result).is_empty(), wrong)
             }
-            Op::Dot { a, b, acc } => {
+            Op::Dot { a, b, acc, fold } => {
                 let (x, y) = (self.used(*a)?.clone(), self.used(*b)?.clone());
                 ensure(x.dtype() == y.dtype(), wrong)?;
                 let fits = match (shape(&x).as_slice(), shape(&y).as_slice(), shape(result).as_slice()) {
                     ([m, k], [l, n], [r, c]) => m == r && k == l && n == c,
                     _ => false,
                 };
-                let types = matches!((x.dtype(), result.dtype()), (Some(a), Some(b)) if a.dot_accumulators().contains(&b));
-                ensure(self.used(*acc)? == result && fits && types, wrong)
+                let types =
+                    matches!((x.dtype(), result.dtype()), (Some(a), Some(b)) if fold.is_some() || a.dot_accumulators().contains(&b));
+                ensure(self.used(*acc)? == result && fits && types, wrong)?;
+                match (fold, x.dtype(), result.dtype()) {
+                    (Some(fold), Some(element), Some(sum)) => self.fold(fold, element, sum),
+                    _ => Ok(()),
+                }
             }
             Op::Number(a) => {
                 let Ty::TileIdx(size) = self.used(*a)? else { return Err(wrong()) };
@@ -186,6 +191,24 @@ impl Checker<'_> {
             let same = self.kernel.ty(*input).dtype() == self.kernel.ty(*result).dtype();
             ensure(same && shape(*input) == first && shape(*result) == expected, wrong)?;
         }
+        Ok(())
+    }
+
+    /// The author's operations of a dot: of sums and elements of these types they make a sum.
+    fn fold(&mut self, fold: &Fold, element: DType, sum: DType) -> Checked {
+        let before = self.visible.clone();
+        let wrong = || format!("a fold of {element} into {sum}: {fold:?}");
+        for (argument, dtype) in fold.arguments.iter().zip([sum, element, element]) {
+            self.define(*argument)?;
+            ensure(*self.used(*argument)? == Ty::Scalar(dtype), wrong)?;
+        }
+        for (step, op) in &fold.steps {
+            ensure(Fold::takes(op), wrong)?;
+            self.op(*step, op)?;
+            self.define(*step)?;
+        }
+        ensure(*self.used(fold.result)? == Ty::Scalar(sum) && fold.absent.dtype == element, wrong)?;
+        self.visible = before;
         Ok(())
     }
 
