@@ -53,13 +53,13 @@ pub fn dot_with<T: Num, A: Num>(
 ) -> Tile<A> {
     let loc = SourceLoc::caller();
     let fold = trace(absent, step, loc);
-    Tile::of(
+    let recorded = fold.and_then(|fold| {
         session::with(|s| {
             let k = s.kernel(WITH, loc)?;
-            record(k, [a.handle(), b.handle(), acc.handle()], A::DTYPE, Some(Box::new(fold?)), loc)
+            record(k, [a.handle(), b.handle(), acc.handle()], A::DTYPE, Some(Box::new(fold)), loc)
         })
-        .unwrap_or(Handle::POISON),
-    )
+    });
+    Tile::of(recorded.unwrap_or(Handle::POISON))
 }
 
 const WITH: &str = "`dot_with`";

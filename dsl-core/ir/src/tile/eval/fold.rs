@@ -1,6 +1,7 @@
 //! Dots by the author's operations: functions of numbered cells, made once for a dot and called for every pair of elements.
 
 use super::EvalError;
+use super::laws::TOLERANCE;
 use super::run::Machine;
 use super::value::{TileVal, Val};
 use crate::loc::SourceLoc;
@@ -43,10 +44,11 @@ impl Machine<'_, '_> {
         Ok(TileVal { shape: sums.shape.clone(), data, mask: sums.mask.clone() }.into())
     }
 
-    /// A sum to which nothing is added stays what it is.
+    /// A sum to which nothing is added stays what it is, but for rounding.
     fn check_kept(&self, dtype: DType, sum: u64, next: u64, loc: SourceLoc) -> Result<(), EvalError> {
         let (before, behind) = (self.number_of(dtype, sum), self.number_of(dtype, next));
-        if before == behind || before.is_nan() && behind.is_nan() {
+        let rounded = dtype.is_float() && (before - behind).abs() <= TOLERANCE * before.abs();
+        if before == behind || rounded || before.is_nan() && behind.is_nan() {
             return Ok(());
         }
         Err(EvalError::Fold { law: format!("{before} becomes {behind}"), loc })

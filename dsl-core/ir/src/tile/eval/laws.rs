@@ -11,7 +11,7 @@ const TRIPLES: usize = 32;
 /// Triples after which a verdict is given.
 const ENOUGH: usize = 4;
 /// What sums and products of single precision may lose, in parts of the largest number that takes part.
-const TOLERANCE: f64 = 1e-3;
+pub(super) const TOLERANCE: f64 = 1e-3;
 
 /// What was tried of one combination's operator.
 #[derive(Clone, Default)]
