@@ -1,14 +1,14 @@
 //! All pairs' shortest paths by Floyd and Warshall, 64 intermediate nodes at a time.
 //!
 //! A round joins the closed square of its nodes with their rows and their columns, and then relaxes all pairs by paths through these: products
-//! of matrices in which + is a minimum and · is a sum, from registers and shared memory. One block closes the next square in the meantime.
+//! of matrices in which + is a minimum and · is a sum. One block closes the next square in the meantime.
 
 use girih::inputs::Rng;
 use girih::prelude::*;
 
 /// Intermediate nodes of a round.
 const SIDE: i64 = 64;
-/// Elements from one row of `left` in shared memory to the next: rows begin in different banks, and at multiples of 16 bytes.
+/// Elements from one row of a square in shared memory to the next: rows begin in different banks, and at multiples of 16 bytes.
 const APART: i64 = SIDE + 4;
 
 /// Elements of one of a block's two arrays.
@@ -53,88 +53,61 @@ fn close(edges: Tile<f32>, (rows, columns): (Size, Size), width: Scalar<i64>, ev
     paths
 }
 
-/// The shortest ways through `width` nodes, if shorter than what there is: to them by `left`, which has a row for each row of `paths`, and on
-/// from them by `right`, which has a row for each node.
+/// The shortest ways of `paths`, `to` a node and `from` it on, if shorter than what there is: a product of matrices over (min, +).
 #[device]
-fn through(paths: Tile<f32>, (rows, columns): (Size, Size), width: Scalar<i64>, left: &Shared<f32>, right: &Shared<f32>) -> Tile<f32> {
-    let (row, column) = (iota::<i32>(rows), iota::<i32>(columns));
+fn through(to: &Tensor<f32, 2>, from: &Tensor<f32, 2>, (m, n): (TileIdx, TileIdx), inner: Size, paths: Tile<f32>) -> Tile<f32> {
     let mut paths = paths;
-    for four in 0..(width.cast::<i32>() + 3) / 4 {
-        let first = (four * 4) & (SIDE as i32 - 4);
-        let ways = left.gather_run(4, row * APART as i32 + first);
-        for k in 0..4 {
-            let onward = right.gather(column + (first + k as i32) * APART as i32);
-            paths = paths.min(ways.pick(0, k).expand(1, columns) + onward.expand(0, rows));
-        }
+    for k in to.axis(1).tiles(inner) {
+        paths = dot_with(to.load((m, k)), from.load((k, n)), paths, f32::INFINITY, |path, to, from| path.min(to + from));
     }
     paths
 }
 
-/// Keeps a part of a matrix in a block's array: its rows `m` and columns `n`, turned or as they lie.
-#[device]
-fn keep(of: &Tensor<f32, 2>, (m, n): (Tile<i64>, Tile<i64>), (rows, columns): (Size, Size), turned: bool, array: &mut Shared<f32>) {
-    let (row, column) = (iota::<i32>(rows).expand(1, columns), iota::<i32>(columns).expand(0, rows));
-    let part = of.gather((m.expand(1, columns), n.expand(0, rows))).or(f32::INFINITY);
-    array.scatter(if turned { place(column, row) } else { place(row, column) }, part);
-}
-
-/// The rows and the columns of a round, each joined with its closed square: blocks of the upper half of `rows` make these, the others columns,
-/// which they have turned.
-#[kernel(tile(BM = 64, BN = [64, 32, 16]), coarsen(TM of BM = [4, 2, 8], TN of BN = [4, 2, 1]), vector(V = [4, 2, 1]))]
+/// The rows and the columns of a round, each joined with its closed square: blocks of the first half of `rows` make these, the others columns.
+#[kernel(
+    tile(BM = [32, 64], BN = [32, 64], BK = [16, 32, 64]),
+    coarsen(TM of BM = [2, 4, 8], TN of BN = [4, 2]),
+    vector(V = [4, 2, 1]),
+    stages(S = [3, 2, 1]),
+    copy(P = [Async, Registers])
+)]
 pub fn join_paths(
     closed: &Tensor<f32, 2>,
     to: &Tensor<f32, 2>,
     from: &Tensor<f32, 2>,
     columns: &mut Tensor<f32, 2>,
-    rows: &mut Tensor<f32, 2>,
-    width: Scalar<i64>,
+    rows: &mut Tensor<f32, 3>,
 ) {
-    require(rows.len(0) == 2 * SIDE);
-    let side = Size::from(SIDE as usize);
-    for (m, n) in rows.tiles([BM, BN]) {
-        let (mut left, mut right) = (shared_uninit::<f32>([ROOM]), shared_uninit::<f32>([ROOM]));
-        let (node, inner) = (iota::<i64>(BM), iota::<i64>(side));
-        if m.number() == 0 {
-            keep(closed, (node, inner), (BM, side), false, &mut left);
-            keep(from, (inner, n.coords()), (side, BN), false, &mut right);
+    require(rows.len(1) % SIDE == 0);
+    let (left, right) = (closed.slice(1, 0, from.len(0)), closed.slice(0, 0, to.len(1)));
+    for (half, m, n) in rows.tiles([Size::from(1), BM, BN]) {
+        if half.number() == 0 {
+            let joined = through(&left, from, (m, n), BK, full([BM, BN], f32::INFINITY));
+            rows.store((half.number(), m, n), joined);
         } else {
-            keep(closed, (inner, node), (side, BM), true, &mut left);
-            keep(to, (n.coords(), inner), (BN, side), true, &mut right);
-        }
-        let joined = through(full([BM, BN], f32::INFINITY), (BM, BN), width, &left, &right);
-        if m.number() == 0 {
-            rows.store((m, n), joined);
-        } else {
-            columns.scatter((n.coords().expand(0, BM), node.expand(1, BN)), joined);
+            let joined = through(to, &right, (n, m), BK, full([BN, BM], f32::INFINITY));
+            columns.scatter((n.coords().expand(1, BM), m.coords().expand(0, BN)), joined);
         }
     }
 }
 
 /// All pairs, relaxed by paths through the nodes of a round. The block that has the square of the next round closes it, while others relax.
 #[kernel(
-    tile(BM = 64, BN = 64),
+    tile(BM = 64, BN = 64, BK = [16, 32, 64]),
     coarsen(TM of BM = [8, 4], TN of BN = [4, 8]),
     vector(V = [4, 2, 1]),
+    stages(S = [2, 1, 3]),
+    copy(P = [Async, Registers]),
     min_blocks(Q = [2, 4, 1])
 )]
-pub fn relax(
-    to: &Tensor<f32, 2>,
-    from: &Tensor<f32, 2>,
-    paths: &mut Tensor<f32, 2>,
-    closed: &mut Tensor<f32, 2>,
-    width: Scalar<i64>,
-    next: Scalar<i64>,
-) {
-    let side = Size::from(SIDE as usize);
+pub fn relax(to: &Tensor<f32, 2>, from: &Tensor<f32, 2>, paths: &mut Tensor<f32, 2>, closed: &mut Tensor<f32, 2>, next: Scalar<i64>) {
     for (m, n) in paths.tiles([BM, BN]) {
-        let (mut left, mut right) = (shared_uninit::<f32>([ROOM]), shared_uninit::<f32>([ROOM]));
-        keep(to, (m.coords(), iota::<i64>(side)), (BM, side), false, &mut left);
-        keep(from, (iota::<i64>(side), n.coords()), (side, BN), false, &mut right);
-        let relaxed = through(paths.load((m, n)), (BM, BN), width, &left, &right);
+        let relaxed = through(to, from, (m, n), BK, paths.load((m, n)));
         paths.store((m, n), relaxed);
         if m.number() == next && n.number() == next {
+            let (mut even, mut odd) = (shared_uninit::<f32>([ROOM]), shared_uninit::<f32>([ROOM]));
             let inside = (paths.len(0) - next * SIDE).min(SIDE);
-            let square = close(relaxed.or(f32::INFINITY), (BM, BN), inside, &mut left, &mut right);
+            let square = close(relaxed.or(f32::INFINITY), (BM, BN), inside, &mut even, &mut odd);
             closed.scatter((iota::<i32>(BM).expand(1, BN), iota::<i32>(BN).expand(0, BM)), square);
         }
     }
@@ -151,8 +124,9 @@ pub fn solve(dist: &Tensor<f32, 2>, output: &mut Tensor<f32, 2>) {
     for round in 0..(n + SIDE - 1) / SIDE {
         let first = round * SIDE;
         let width = (n - first).min(SIDE);
-        join_paths(&closed, &output.slice(1, first, width), &output.slice(0, first, width), &mut columns, &mut rows, width);
-        relax(&columns, &rows.slice(0, 0, SIDE), output, &mut closed, width, round + 1);
+        let (to, from) = (output.slice(1, first, width), output.slice(0, first, width));
+        join_paths(&closed, &to, &from, &mut columns, &mut rows.chunked(0, SIDE));
+        relax(&columns, &rows.slice(0, 0, SIDE), output, &mut closed, round + 1);
     }
 }
 

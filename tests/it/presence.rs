@@ -24,9 +24,9 @@ fn made_elements_end_where_they_are_looked_at() {
     assert_eq!(ends(made_rows::Kernel::def()), 2);
     // The gallery loads what it looks at, but for a step per chunk of rows, whose rows are scattered to a tensor that may have more, sums
     // that are asked whether all of them are finite, steps of transforms, which gather their points, rows of scores, of planes and of gates whose largest is sought, sums of squares,
-    // marks of columns, places and segments that each element searches alone, tables that are walked through without a look, and factors that are gathered without a look at their positions.
+    // marks of columns, places and segments that each element searches alone, paths that are scattered to columns, tables that are walked through without a look, and factors that are gathered without a look at their positions.
     let made: Vec<String> = super::rungs::gallery().into_iter().filter(|k| k.to_string().contains(" = within ")).map(|k| k.name).collect();
-    let places = ["merge_paths", "merge_paths", "segments_of"];
+    let places = ["merge_paths", "merge_paths", "segments_of", "join_paths"];
     let loops = ["attention_parts", "attention_parts", "attention_parts_units"];
     let planes = ["parts_of_planes", "parts_of_planes", "parts_of_planes", "parts_of_planes", "split_heads"];
     let parts = ["longest_row", "decode_parts", "decode_parts"];
