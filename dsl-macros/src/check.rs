@@ -105,7 +105,7 @@ fn instead_of(ty: &Type, by: By) -> Option<String> {
         Type::Path(p) => match p.path.get_ident()?.to_string().as_str() {
             "usize" | "isize" => Some("Scalar<i64>".to_string()),
             "f64" => Some("Scalar<f32>".to_string()),
-            name @ ("f32" | "f16" | "bf16" | "i8" | "u8" | "i32" | "u32" | "i64" | "u64" | "bool") => Some(format!("Scalar<{name}>")),
+            name @ ("f32" | "f16" | "bf16" | "f8e4m3" | "f8e5m2" | "i8" | "u8" | "i32" | "u32" | "i64" | "u64" | "bool") => Some(format!("Scalar<{name}>")),
             _ => None,
         },
         _ => None,

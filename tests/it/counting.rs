@@ -148,7 +148,7 @@ fn distances(own: &Counted, done: &LaunchReport) -> Vec<(f64, &'static str, f64,
     let loads = (c.global_load.sectors + c.global_async.sectors) as f64;
     let stores = (c.global_store.sectors + c.global_atomic.sectors) as f64;
     let [read, written] = own.count.unique_bytes();
-    let matrix = (c.matrix.half + c.matrix.tf32 + c.matrix.int8) as f64;
+    let matrix = (c.matrix.half + c.matrix.tf32 + c.matrix.int8 + c.matrix.float8) as f64;
     let all = [
         ("instructions", own.work.instructions, instructions),
         ("load sectors", own.work.load_sectors, loads),

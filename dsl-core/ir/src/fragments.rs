@@ -29,6 +29,10 @@ pub enum Number {
     BF16,
     /// f32 of which only sign, exponent and the upper 10 bits of the fraction are read: see [`crate::types::UnaryOp::RoundTf32`].
     Tf32,
+    /// 8-bit float with 3 bits of fraction.
+    F8E4M3,
+    /// 8-bit float with 2 bits of fraction.
+    F8E5M2,
     /// Signed 8-bit integer.
     I8,
     /// Unsigned 8-bit integer.
@@ -42,6 +46,8 @@ impl Number {
             Number::F16 => DType::F16,
             Number::BF16 => DType::BF16,
             Number::Tf32 => DType::F32,
+            Number::F8E4M3 => DType::F8E4M3,
+            Number::F8E5M2 => DType::F8E5M2,
             Number::I8 => DType::I8,
             Number::U8 => DType::U8,
         }
@@ -53,6 +59,21 @@ impl Number {
             Number::Tf32 => "tf32",
             other => other.dtype().name(),
         }
+    }
+
+    /// The name in instructions: `f16`, `e4m3`, `s8`, ..
+    pub const fn ptx_name(self) -> &'static str {
+        match self {
+            Number::F8E4M3 => "e4m3",
+            Number::F8E5M2 => "e5m2",
+            Number::I8 => "s8",
+            other => other.name(),
+        }
+    }
+
+    /// A float of 8 bits.
+    pub const fn is_float8(self) -> bool {
+        self.dtype().is_float8()
     }
 }
 
@@ -91,7 +112,7 @@ const fn atom([m, n, k]: [u32; 3], a: Number, b: Number, accumulator: DType, cap
 }
 
 /// All atoms. Those with the same operands and accumulators are in the order of their k, the largest first.
-pub const ATOMS: [Atom; 15] = [
+pub const ATOMS: [Atom; 19] = [
     atom([16, 8, 16], Number::F16, Number::F16, DType::F32, 80),
     atom([16, 8, 8], Number::F16, Number::F16, DType::F32, 75),
     atom([16, 8, 16], Number::F16, Number::F16, DType::F16, 80),
@@ -99,6 +120,10 @@ pub const ATOMS: [Atom; 15] = [
     atom([16, 8, 16], Number::BF16, Number::BF16, DType::F32, 80),
     atom([16, 8, 8], Number::Tf32, Number::Tf32, DType::F32, 80),
     atom([16, 8, 4], Number::Tf32, Number::Tf32, DType::F32, 80),
+    atom([16, 8, 32], Number::F8E4M3, Number::F8E4M3, DType::F32, 89),
+    atom([16, 8, 32], Number::F8E4M3, Number::F8E5M2, DType::F32, 89),
+    atom([16, 8, 32], Number::F8E5M2, Number::F8E4M3, DType::F32, 89),
+    atom([16, 8, 32], Number::F8E5M2, Number::F8E5M2, DType::F32, 89),
     atom([16, 8, 32], Number::I8, Number::I8, DType::I32, 80),
     atom([8, 8, 16], Number::I8, Number::I8, DType::I32, 75),
     atom([16, 8, 32], Number::U8, Number::U8, DType::I32, 80),
@@ -202,7 +227,13 @@ impl Atom {
     /// Hardware aligns blocks of at least 4 products and the accumulator to the largest of them, keeps 24 bits or more, and truncates
     /// (Fasi, Higham, Mikaitis, Pranesh: Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7:e330): each of `k / 4`
     /// blocks loses less than one unit of 2⁻²³ per term. f16 accumulators are rounded once more after each block.
+    ///
+    /// Products of 8-bit floats are aligned all at once, and to 13 bits of fraction alone (DeepSeek-AI: DeepSeek-V3 Technical Report, 2024,
+    /// 3.3.2, of Hopper's), the accumulator among them: each of `k + 1` terms loses less than one unit of 2⁻¹³ of the largest.
     pub fn error_bound(&self) -> f64 {
+        if self.a.is_float8() {
+            return f64::from(self.k + 2) * 2f64.powi(-13);
+        }
         let terms = f64::from(self.k + self.k / 4 + 1);
         match self.accumulator {
             DType::F32 => terms * 2f64.powi(-23),

@@ -1,7 +1,7 @@
 //! Scalar arithmetic on bit patterns: the one definition that the folder, the evaluator and the simulator share.
 //!
-//! Operands and results are bit patterns zero-extended to 64 bits, as in [`crate::types::Literal`]; bools are 0 or 1. F16 and BF16
-//! operands occur in [`cast`] and [`bitcast`] only; arithmetic on them happens in f32 (see the numeric contract in [`crate::types`]).
+//! Operands and results are bit patterns zero-extended to 64 bits, as in [`crate::types::Literal`]; bools are 0 or 1. Floats of 8 and 16
+//! bits occur in [`cast`] and [`bitcast`] only; arithmetic on them happens in f32 (see the numeric contract in [`crate::types`]).
 //!
 //! Transcendental functions of f32 are computed in double precision and rounded once, so that the reference is within a hair of the
 //! correctly rounded value; a GPU's answer may differ by [`unary_ulps`]. The `*Approx` operations are their exact functions here.
@@ -49,7 +49,7 @@ pub fn ternary(op: TernaryOp, dtype: DType, a: u64, b: u64, c: u64) -> u64 {
     ternary_fn(op, dtype).unwrap_or_else(|| panic!("scalar: {op:?} is not defined on {dtype}"))(a, b, c)
 }
 
-/// `a op b`. Panics on the 16-bit floats, which are storage.
+/// `a op b`. Panics on floats narrower than f32, which are storage.
 pub fn compare(op: CompareOp, dtype: DType, a: u64, b: u64) -> bool {
     compare_fn(op, dtype).unwrap_or_else(|| panic!("scalar: {op:?} is not defined on {dtype}"))(a, b)
 }
@@ -144,7 +144,7 @@ pub fn unary_fn(op: UnaryOp, dtype: DType) -> Option<UnaryFn> {
         DType::U32 => uint32::unary(op),
         DType::I64 => int64::unary(op),
         DType::U64 => uint64::unary(op),
-        DType::F16 | DType::BF16 => None,
+        DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => None,
         DType::F32 => Some(match op {
             UnaryOp::Neg => |a| a ^ 0x8000_0000,
             UnaryOp::Abs => |a| a & 0x7fff_ffff,
@@ -197,7 +197,7 @@ fn binary_forms(op: BinaryOp, dtype: DType) -> Option<Binary> {
         DType::U32 => uint32::binary(op),
         DType::I64 => int64::binary(op),
         DType::U64 => uint64::binary(op),
-        DType::F16 | DType::BF16 => None,
+        DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => None,
         DType::F32 => Some(match op {
             BinaryOp::Add => forms!(Binary, |a, b| to_f32(of_f32(a) + of_f32(b))),
             BinaryOp::Sub => forms!(Binary, |a, b| to_f32(of_f32(a) - of_f32(b))),
@@ -225,7 +225,7 @@ pub fn ternary_lanes(op: TernaryOp, dtype: DType) -> Option<TernaryLanes> {
 fn ternary_forms(op: TernaryOp, dtype: DType) -> Option<Ternary> {
     let TernaryOp::Fma = op;
     Some(match dtype {
-        DType::Bool | DType::F16 | DType::BF16 => return None,
+        DType::Bool | DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => return None,
         DType::I8 => int8::fma(),
         DType::U8 => uint8::fma(),
         DType::I32 => int32::fma(),
@@ -236,7 +236,7 @@ fn ternary_forms(op: TernaryOp, dtype: DType) -> Option<Ternary> {
     })
 }
 
-/// The function of a comparison on a type; `None` for the 16-bit floats.
+/// The function of a comparison on a type; `None` for floats narrower than f32.
 pub fn compare_fn(op: CompareOp, dtype: DType) -> Option<CompareFn> {
     Some(compare_forms(op, dtype)?.one)
 }
@@ -254,7 +254,7 @@ fn compare_forms(op: CompareOp, dtype: DType) -> Option<Compare> {
         DType::U32 => uint32::compare(op),
         DType::I64 => int64::compare(op),
         DType::U64 => uint64::compare(op),
-        DType::F16 | DType::BF16 => return None,
+        DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => return None,
         DType::F32 => match op {
             CompareOp::Lt => forms!(Compare, |a, b| of_f32(a) < of_f32(b)),
             CompareOp::Le => forms!(Compare, |a, b| of_f32(a) <= of_f32(b)),

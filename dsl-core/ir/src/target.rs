@@ -58,6 +58,8 @@ pub struct MatrixRates {
     pub tf32: u32,
     /// 8-bit integers.
     pub int8: u32,
+    /// 8-bit floats.
+    pub float8: u32,
     /// Share of these rates that `mma.sync` reaches; the rest is for newer instructions.
     pub mma_share: f64,
 }
@@ -73,7 +75,7 @@ const KB: u32 = 1024;
 ///
 /// Rates of tensor cores are the data sheets' dense peaks, divided by multiprocessors and boost clock: T4 65 TFLOP/s in f16 and 130 TOP/s
 /// in int8, A100 312, 156 (tf32) and 624, H100 and H200 989, 495 and 1979, B200 2250, 1125 and 4500, RTX 5090 209.5 (f32 accumulators),
-/// 104.8 and 838. Of Hopper's peak `mma.sync` reaches 62 % (Luo et al.: Benchmarking and Dissecting the Nvidia Hopper GPU
+/// 104.8 and 838. 8-bit floats have the rate of 8-bit integers, on an RTX 5090 half of it (419), and before sm_89 none. Of Hopper's peak `mma.sync` reaches 62 % (Luo et al.: Benchmarking and Dissecting the Nvidia Hopper GPU
 /// Architecture via Microbenchmarking); for the B200 we assume that it runs as fast per multiprocessor as on the A100.
 pub const TARGETS: [Target; 6] = [
     Target {
@@ -92,7 +94,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.35e9,
         boost: 1.59e9,
         ffma_per_clock: 64,
-        matrix: MatrixRates { half: 512, tf32: 0, int8: 1024, mma_share: 1.0 },
+        matrix: MatrixRates { half: 512, tf32: 0, int8: 1024, float8: 0, mma_share: 1.0 },
         launch: 3.0e-6,
     },
     Target {
@@ -111,7 +113,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.41e9,
         boost: 1.41e9,
         ffma_per_clock: 64,
-        matrix: MatrixRates { half: 1024, tf32: 512, int8: 2048, mma_share: 1.0 },
+        matrix: MatrixRates { half: 1024, tf32: 512, int8: 2048, float8: 0, mma_share: 1.0 },
         launch: 2.5e-6,
     },
     Target {
@@ -130,7 +132,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.75e9,
         boost: 1.98e9,
         ffma_per_clock: 128,
-        matrix: MatrixRates { half: 2048, tf32: 1024, int8: 4096, mma_share: 0.62 },
+        matrix: MatrixRates { half: 2048, tf32: 1024, int8: 4096, float8: 4096, mma_share: 0.62 },
         launch: 2.2e-6,
     },
     Target {
@@ -149,7 +151,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.75e9,
         boost: 1.98e9,
         ffma_per_clock: 128,
-        matrix: MatrixRates { half: 2048, tf32: 1024, int8: 4096, mma_share: 0.62 },
+        matrix: MatrixRates { half: 2048, tf32: 1024, int8: 4096, float8: 4096, mma_share: 0.62 },
         launch: 2.2e-6,
     },
     Target {
@@ -168,7 +170,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 1.85e9,
         boost: 1.965e9,
         ffma_per_clock: 128,
-        matrix: MatrixRates { half: 4096, tf32: 2048, int8: 8192, mma_share: 0.25 },
+        matrix: MatrixRates { half: 4096, tf32: 2048, int8: 8192, float8: 8192, mma_share: 0.25 },
         launch: 2.2e-6,
     },
     Target {
@@ -187,7 +189,7 @@ pub const TARGETS: [Target; 6] = [
         clock: 2.4e9,
         boost: 2.41e9,
         ffma_per_clock: 128,
-        matrix: MatrixRates { half: 256, tf32: 128, int8: 1024, mma_share: 1.0 },
+        matrix: MatrixRates { half: 256, tf32: 128, int8: 1024, float8: 512, mma_share: 1.0 },
         launch: 2.2e-6,
     },
 ];

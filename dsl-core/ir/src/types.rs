@@ -1,8 +1,8 @@
 //! Element types, literals, and the scalar operations that tile IR and SIMT IR share.
 //!
 //! # The numeric contract
-//! - Nothing is promoted implicitly. f16 and bf16 values compute in f32 and round (to nearest, ties to even) after each
-//!   operation's f32 result only at casts and stores: see [`DType::compute`].
+//! - Nothing is promoted implicitly. Values of f16, bf16 and the 8-bit floats compute in f32 and round (to nearest, ties to even) after
+//!   each operation's f32 result only at casts and stores: see [`DType::compute`].
 //! - `a * b + c` may be contracted to one rounding, as nvcc does; [`TernaryOp::Fma`] always is.
 //! - Division and square root are IEEE; the `*Approx` operations are asked for one by one.
 //! - `Min` and `Max` propagate NaN (unlike C's `fminf`); `Min(-0, +0)` is −0.
@@ -11,15 +11,20 @@
 //! - Float to integer truncates towards zero and saturates, NaN becomes 0. Integer to narrower integer wraps.
 //! - A number that becomes a float of fewer bits is rounded once, to the nearest, ties to even: also an integer of 64 bits that becomes
 //!   a 16-bit float.
+//! - The 8-bit floats are those of the OCP specification (OFP8, revision 1.0), and numbers become them as by `cvt.rn.satfinite`: what rounds to
+//!   more than the largest finite number (f8e4m3: 448, f8e5m2: 57344), infinities too, saturates to it; NaN becomes a NaN (0x7f but for its
+//!   sign). f8e4m3 has no infinities; those of f8e5m2 come from memory alone, and stay what they are until they are converted.
 //! - Comparisons with NaN are false, but `Ne` is true.
 
 mod c_type;
+mod eight;
 mod literal;
 mod op;
 pub mod round;
 mod threads;
 
 pub use c_type::c_type;
+pub use eight::{f8e4m3, f8e5m2};
 pub use literal::Literal;
 pub use op::{BinaryOp, CompareOp, TernaryOp, UnaryOp};
 pub use threads::{AtomicOp, MemoryOrder, Scope, ShuffleKind, VoteKind};
@@ -45,6 +50,10 @@ pub enum DType {
     I64,
     /// Unsigned 64-bit integer.
     U64,
+    /// 8-bit float with 4 bits of exponent and 3 of fraction, without infinities: [`f8e4m3`].
+    F8E4M3,
+    /// 8-bit float with 5 bits of exponent and 2 of fraction: [`f8e5m2`].
+    F8E5M2,
     /// IEEE binary16.
     F16,
     /// The upper half of an f32.
@@ -55,13 +64,25 @@ pub enum DType {
 
 impl DType {
     /// All of them, in the order of the enum.
-    pub const ALL: [DType; 10] =
-        [DType::Bool, DType::I8, DType::U8, DType::I32, DType::U32, DType::I64, DType::U64, DType::F16, DType::BF16, DType::F32];
+    pub const ALL: [DType; 12] = [
+        DType::Bool,
+        DType::I8,
+        DType::U8,
+        DType::I32,
+        DType::U32,
+        DType::I64,
+        DType::U64,
+        DType::F8E4M3,
+        DType::F8E5M2,
+        DType::F16,
+        DType::BF16,
+        DType::F32,
+    ];
 
     /// Bytes in memory.
     pub const fn size(self) -> usize {
         match self {
-            DType::Bool | DType::I8 | DType::U8 => 1,
+            DType::Bool | DType::I8 | DType::U8 | DType::F8E4M3 | DType::F8E5M2 => 1,
             DType::F16 | DType::BF16 => 2,
             DType::I32 | DType::U32 | DType::F32 => 4,
             DType::I64 | DType::U64 => 8,
@@ -78,6 +99,8 @@ impl DType {
             DType::U32 => "u32",
             DType::I64 => "i64",
             DType::U64 => "u64",
+            DType::F8E4M3 => "f8e4m3",
+            DType::F8E5M2 => "f8e5m2",
             DType::F16 => "f16",
             DType::BF16 => "bf16",
             DType::F32 => "f32",
@@ -89,9 +112,19 @@ impl DType {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
 
-    /// f16, bf16 or f32.
+    /// f32 or a narrower float.
     pub const fn is_float(self) -> bool {
-        matches!(self, DType::F16 | DType::BF16 | DType::F32)
+        matches!(self, DType::F32) || self.is_narrow_float()
+    }
+
+    /// A float of 8 or 16 bits: what memory holds, and matrix instructions read; computed in f32.
+    pub const fn is_narrow_float(self) -> bool {
+        matches!(self, DType::F16 | DType::BF16) || self.is_float8()
+    }
+
+    /// A float of 8 bits.
+    pub const fn is_float8(self) -> bool {
+        matches!(self, DType::F8E4M3 | DType::F8E5M2)
     }
 
     /// Any integer; not bool.
@@ -104,19 +137,19 @@ impl DType {
         self.is_float() || matches!(self, DType::I8 | DType::I32 | DType::I64)
     }
 
-    /// The type in which values of this type are computed and kept in registers: f32 for the 16-bit floats (rounded
+    /// The type in which values of this type are computed and kept in registers: f32 for the narrower floats (rounded
     /// only at casts and stores), i32/u32 for the 8-bit integers (wrapped after every operation), itself otherwise.
     pub const fn compute(self) -> DType {
         match self {
-            DType::F16 | DType::BF16 => DType::F32,
+            DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => DType::F32,
             other => other,
         }
     }
 
-    /// The types in which a dot may add up products of this type; products of 16-bit floats and 8-bit integers are exact in them.
+    /// The types in which a dot may add up products of this type; products of narrower floats and 8-bit integers are exact in them.
     pub const fn dot_accumulators(self) -> &'static [DType] {
         match self {
-            DType::F32 | DType::F16 | DType::BF16 => &[DType::F32],
+            DType::F32 | DType::F16 | DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => &[DType::F32],
             DType::I8 | DType::U8 | DType::I32 => &[DType::I32],
             DType::U32 => &[DType::U32],
             _ => &[],

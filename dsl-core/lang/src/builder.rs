@@ -211,7 +211,6 @@ impl KernelBuilder {
 
     fn fold(&mut self, op: &Op, ty: &Ty, loc: SourceLoc) -> Option<ValueId> {
         let Ty::Scalar(dtype) = *ty else { return self.fold_tile(op, ty) };
-        let small = |d: DType| matches!(d, DType::F16 | DType::BF16);
         let bits = match op {
             Op::Unary(o, a) if !dtype.is_float() => scalar::unary_fn(*o, dtype)?(self.constant(*a)?.bits),
             Op::Cast(a) if self.kernel.ty(*a) == ty => return Some(*a),
@@ -223,7 +222,7 @@ impl KernelBuilder {
                 let (a, b) = (self.constant(*a)?, self.constant(*b)?);
                 scalar::compare_fn(*o, a.dtype)?(a.bits, b.bits) as u64
             }
-            Op::Binary(o, a, b) if !small(dtype) => match (self.constant(*a), self.constant(*b)) {
+            Op::Binary(o, a, b) if !dtype.is_narrow_float() => match (self.constant(*a), self.constant(*b)) {
                 (Some(x), Some(y)) => scalar::binary_fn(*o, dtype)?(x.bits, y.bits),
                 (x, y) if dtype.is_int() => return neutral(*o, (*a, x), (*b, y)),
                 _ => return None,

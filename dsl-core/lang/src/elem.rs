@@ -1,12 +1,12 @@
 //! Element types as Rust types: what may stand for `T` in `Tensor<T, N>`, `Tile<T>` and `Scalar<T>`.
 
-use girih_ir::types::{DType, Literal};
+use girih_ir::types::{DType, Literal, f8e4m3, f8e5m2};
 use half::{bf16, f16};
 
 /// A type that tensors, tiles and scalars may have elements of.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no element type",
-    note = "element types are f32, f16, bf16, i8, u8, i32, u32, i64, u64 and bool"
+    note = "element types are f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, u32, i64, u64 and bool"
 )]
 pub trait Elem: Copy + Send + Sync + std::fmt::Debug + PartialEq + 'static {
     /// The element type in the IR.
@@ -25,8 +25,8 @@ pub trait Elem: Copy + Send + Sync + std::fmt::Debug + PartialEq + 'static {
 )]
 pub trait Num: Elem {}
 
-/// f32, f16 and bf16.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no float", note = "floats are f32, f16 and bf16: convert with `.cast::<f32>()`")]
+/// f32, f16, bf16, f8e4m3 and f8e5m2.
+#[diagnostic::on_unimplemented(message = "`{Self}` is no float", note = "floats are f32, f16, bf16, f8e4m3 and f8e5m2: convert with `.cast::<f32>()`")]
 pub trait Float: Num {}
 
 /// The integers.
@@ -64,6 +64,8 @@ elements! {
     u32, U32, |v| v as u64, |b| b as u32;
     i64, I64, |v| v as u64, |b| b as i64;
     u64, U64, |v| v, |b| b;
+    f8e4m3, F8E4M3, |v| v.to_bits() as u64, |b| f8e4m3::from_bits(b as u8);
+    f8e5m2, F8E5M2, |v| v.to_bits() as u64, |b| f8e5m2::from_bits(b as u8);
     f16, F16, |v| v.to_bits() as u64, |b| f16::from_bits(b as u16);
     bf16, BF16, |v| v.to_bits() as u64, |b| bf16::from_bits(b as u16);
     f32, F32, |v| v.to_bits() as u64, |b| f32::from_bits(b as u32);
@@ -74,8 +76,8 @@ macro_rules! mark {
 }
 
 mark! {
-    Num: i8, u8, i32, u32, i64, u64, f16, bf16, f32;
-    Float: f16, bf16, f32;
+    Num: i8, u8, i32, u32, i64, u64, f8e4m3, f8e5m2, f16, bf16, f32;
+    Float: f8e4m3, f8e5m2, f16, bf16, f32;
     Int: i8, u8, i32, u32, i64, u64;
     Bits: bool, i8, u8, i32, u32, i64, u64;
 }
@@ -88,6 +90,7 @@ mod tests {
     fn literals_keep_their_values() {
         assert_eq!((-3i8).literal().to_i64(), -3);
         assert_eq!(i8::of_literal((-3i8).literal()), -3);
+        assert_eq!(f8e4m3::of_literal(f8e4m3::from_f32(0.3).literal()).to_f32(), 0.3125);
         assert_eq!(f16::from_f32(0.5).literal().to_f64(), 0.5);
         assert_eq!(f32::of_literal(1.5f32.literal()), 1.5);
         assert!(bool::of_literal(true.literal()));

@@ -6,6 +6,7 @@ use super::scalar::Scalar;
 use super::session::Handle;
 use super::tile::Tile;
 use girih_ir::loc::SourceLoc;
+use girih_ir::types::{f8e4m3, f8e5m2};
 use half::{bf16, f16};
 
 /// An operand beside elements of type `T`. Nothing is converted but literals: `f64` and `f32` constants for floats, `i32` and
@@ -36,7 +37,7 @@ impl<T: Elem, R: Operand<T> + ScalarRhs> ScalarOperand<T> for R {}
 macro_rules! hosts {
     ($($ty:ty),*) => {$(impl ScalarRhs for $ty {})*};
 }
-hosts!(f64, f32, f16, bf16, i8, u8, i32, u32, i64, u64, usize, bool);
+hosts!(f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, u32, i64, u64, usize, bool);
 impl<T: Elem> ScalarRhs for Scalar<T> {}
 
 impl<T: Elem> Operand<T> for Tile<T> {
@@ -97,4 +98,4 @@ macro_rules! exact {
         }
     )*};
 }
-exact!(f16, bf16, i8, u8, u32, i64, u64, bool);
+exact!(f16, bf16, f8e4m3, f8e5m2, i8, u8, u32, i64, u64, bool);

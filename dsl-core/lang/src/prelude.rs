@@ -24,4 +24,5 @@ pub use super::warp::{barrier, grid_barrier, lanes, threads, warp_barrier, warps
 pub use super::window::{Boundary, Window};
 pub use super::world::{On, World};
 pub use girih_ir::types::{MemoryOrder, Scope};
+pub use girih_ir::types::{f8e4m3, f8e5m2};
 pub use half::{bf16, f16};

@@ -10,7 +10,7 @@ use super::tile::{Tile, full};
 /// A type of elements: an element type of tensors, or a struct of these with `#[derive(TileType)]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of elements",
-    note = "fields are f32, f16, bf16, i8, u8, i32, u32, i64, u64, bool, or structs with `#[derive(TileType)]`"
+    note = "fields are f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, u32, i64, u64, bool, or structs with `#[derive(TileType)]`"
 )]
 pub trait TileType: Copy {
     /// One element, as operators see it.

@@ -95,6 +95,8 @@ pub struct MatrixWork {
     pub tf32: u64,
     /// 8-bit integers.
     pub int8: u64,
+    /// 8-bit floats.
+    pub float8: u64,
     /// Those of them that instructions of warp groups make.
     pub groups: u64,
 }
@@ -105,6 +107,7 @@ impl MatrixWork {
             Number::F16 | Number::BF16 => &mut self.half,
             Number::Tf32 => &mut self.tf32,
             Number::I8 | Number::U8 => &mut self.int8,
+            Number::F8E4M3 | Number::F8E5M2 => &mut self.float8,
         } += multiply_adds;
     }
 }

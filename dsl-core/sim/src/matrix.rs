@@ -1,9 +1,9 @@
 //! Matrix instructions: products of fragments, and matrices from shared memory.
 //!
 //! # Numbers
-//! Products of f16, bf16 and tf32 operands are exact, of tf32 operands the lower 13 bits are left out. Per instruction, the products of
+//! Products of f16, bf16, tf32 and 8-bit float operands are exact, of tf32 operands the lower 13 bits are left out. Per instruction, the products of
 //! an element and its accumulator are added in double precision, in the order of k, and rounded once: towards zero to f32, to nearest
-//! to f16. Tensor cores truncate sums, too, but do it for each block of products and keep fewer bits in between; the difference is
+//! to f16. Tensor cores truncate sums, too, but do it for each block of products and keep fewer bits in between (of 8-bit floats 13 of a fraction); the difference is
 //! within [`Atom::error_bound`](girih_ir::fragments::Atom::error_bound). Subnormals are kept, sums beyond the largest number are
 //! infinite, infinities and NaN go their IEEE way, every NaN comes out as 0x7fffffff (f16: 0x7fff). Integers are exact and wrap.
 

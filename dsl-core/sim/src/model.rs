@@ -40,6 +40,8 @@ pub struct Work {
     pub matrix_tf32: f64,
     /// Multiply-adds of matrix instructions on 8-bit integers.
     pub matrix_int8: f64,
+    /// Multiply-adds of matrix instructions on 8-bit floats.
+    pub matrix_float8: f64,
     /// Those of them that instructions of warp groups make.
     pub matrix_groups: f64,
     /// Atomic operations, counted per thread.
@@ -367,7 +369,12 @@ pub fn predict(work: &Work, launch: &Launch, resources: &Resources, target: &Tar
 
 /// Clocks of one multiprocessor for all matrix instructions.
 fn matrix_clocks(work: &Work, rates: &MatrixRates) -> f64 {
-    let kinds = [(work.matrix_half, rates.half), (work.matrix_tf32, rates.tf32), (work.matrix_int8, rates.int8)];
+    let kinds = [
+        (work.matrix_half, rates.half),
+        (work.matrix_tf32, rates.tf32),
+        (work.matrix_int8, rates.int8),
+        (work.matrix_float8, rates.float8),
+    ];
     let clocks = |(amount, rate): (f64, u32)| if amount > 0.0 { amount / f64::from(rate) } else { 0.0 };
     let (all, amount) = (kinds.into_iter().map(clocks).sum::<f64>(), kinds.iter().map(|k| k.0).sum::<f64>());
     let by_groups = if amount > 0.0 { work.matrix_groups / amount } else { 0.0 };

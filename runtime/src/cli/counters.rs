@@ -81,7 +81,7 @@ pub fn as_json(launch: &LaunchReport) -> Value {
         "kernel": launch.function, "grid": launch.grid, "block": launch.block, "schedule": launch.schedule,
         "global": global, "shared": shared,
         "constant": { "load": { "requests": c.constant_load.requests, "addresses": c.constant_load.addresses } }, "instructions": instructions, "block_barriers": c.block_barriers,
-        "matrix_multiply_adds": { "half": c.matrix.half, "tf32": c.matrix.tf32, "int8": c.matrix.int8 },
+        "matrix_multiply_adds": { "half": c.matrix.half, "tf32": c.matrix.tf32, "int8": c.matrix.int8, "float8": c.matrix.float8 },
         "unique_read_bytes": c.unique_read_bytes, "unique_written_bytes": c.unique_written_bytes,
     })
 }
@@ -102,7 +102,7 @@ pub fn text(launch: &LaunchReport) -> String {
         line(format_args!("constant load: {} requests, {} addresses", c.constant_load.requests, c.constant_load.addresses));
     }
     line(format_args!("distinct sectors: {} bytes read, {} bytes written", c.unique_read_bytes, c.unique_written_bytes));
-    let matrix = [("f16 and bf16", c.matrix.half), ("tf32", c.matrix.tf32), ("int8", c.matrix.int8)];
+    let matrix = [("f16 and bf16", c.matrix.half), ("tf32", c.matrix.tf32), ("int8", c.matrix.int8), ("8-bit floats", c.matrix.float8)];
     for (name, products) in matrix.into_iter().filter(|(_, products)| *products > 0) {
         line(format_args!("matrix instructions, {name}: {products} multiply-adds"));
     }

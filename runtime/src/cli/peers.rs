@@ -221,6 +221,8 @@ fn dtype_name(dtype: DType) -> Result<&'static str, String> {
         DType::F32 => Ok("float32"),
         DType::F16 => Ok("float16"),
         DType::BF16 => Ok("bfloat16"),
+        DType::F8E4M3 => Ok("float8_e4m3fn"),
+        DType::F8E5M2 => Ok("float8_e5m2"),
         DType::I8 => Ok("int8"),
         DType::U8 => Ok("uint8"),
         DType::I32 => Ok("int32"),

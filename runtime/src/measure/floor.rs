@@ -100,6 +100,7 @@ fn matrix_rate(target: &Target, number: Number) -> f64 {
         Number::BF16 => 0,
         Number::Tf32 => target.matrix.tf32,
         Number::I8 | Number::U8 => target.matrix.int8,
+        Number::F8E4M3 | Number::F8E5M2 => target.matrix.float8,
     };
     f64::from(per_clock) * clocks(target)
 }

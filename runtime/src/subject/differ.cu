@@ -20,12 +20,14 @@ __device__ double value_of(u64 bits, int exponent, int mantissa) {
     const u64 fraction = bits & ((1ull << mantissa) - 1);
     const int field = (int)(bits >> mantissa) & ((1 << exponent) - 1);
     const int bias = (1 << (exponent - 1)) - 1;
+    // With 4 bits of exponent and 3 of fraction only the very last pattern is no number.
+    const bool numbers = exponent == 4 && mantissa == 3 && fraction != 7;
     Double wide;
     if (field == 0) {
         wide.bits = (u64)(1023 + 1 - bias - mantissa) << 52;
         wide.value *= (double)fraction;
     } else {
-        const u64 scale = field == (1 << exponent) - 1 ? 2047 : field - bias + 1023;
+        const u64 scale = field == (1 << exponent) - 1 && !numbers ? 2047 : field - bias + 1023;
         wide.bits = scale << 52 | fraction << (52 - mantissa);
     }
     return bits >> (exponent + mantissa) ? -wide.value : wide.value;

@@ -142,7 +142,7 @@ impl Distribution {
     /// What a tensor gets that no challenge describes: floats in [−8, 8), whole small integers, any byte.
     pub fn default_of(dtype: DType) -> Distribution {
         match dtype {
-            DType::F16 | DType::BF16 | DType::F32 => Distribution::Uniform(-8.0, 8.0),
+            DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 | DType::F32 => Distribution::Uniform(-8.0, 8.0),
             DType::Bool => Distribution::Integers(0, 1),
             DType::U8 | DType::I8 => Distribution::Bits,
             DType::I32 | DType::U32 | DType::I64 | DType::U64 => Distribution::Integers(0, 1000),

@@ -163,6 +163,8 @@ impl Subject {
 /// Sums that differ in their last bits may round to neighbours of a narrow type.
 fn last_place(dtype: DType) -> f64 {
     match dtype {
+        DType::F8E4M3 => 2f64.powi(-3),
+        DType::F8E5M2 => 2f64.powi(-2),
         DType::F16 => 2f64.powi(-10),
         DType::BF16 => 2f64.powi(-7),
         _ => 0.0,

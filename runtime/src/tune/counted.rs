@@ -134,7 +134,7 @@ fn argument(kind: &ParamKind, args: &[LaunchArg], host: &[HostArg], multiprocess
 fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg], target: &Target) -> Work {
     let grid = launch.grid as f64;
     let instructions = c.instructions() - c.warps(Class::Move);
-    let [half, tf32, int8] = c.matrix();
+    let [half, tf32, int8, float8] = c.matrix();
     let [l2_lines, l2_sectors] = c.passed_on();
     Work {
         load_sectors: c.global_load().sectors + c.global_async().sectors,
@@ -152,6 +152,7 @@ fn work(c: &Count, program: &Program, launch: &model::Launch, args: &[CountArg],
         matrix_half: half,
         matrix_tf32: tf32,
         matrix_int8: int8,
+        matrix_float8: float8,
         atomics: c.threads(Class::Atomic),
         rounds: 1.0,
         chain: c.chain() / grid,

@@ -16,7 +16,7 @@ pub(crate) fn of_type(dtype: DType) -> Option<Range> {
         DType::I32 => (i32::MIN as i64, i32::MAX as i64),
         DType::U32 => (0, u32::MAX as i64),
         DType::I64 => (i64::MIN, i64::MAX),
-        DType::U64 | DType::F16 | DType::BF16 | DType::F32 => return None,
+        DType::U64 | DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 | DType::F32 => return None,
     })
 }
 

@@ -127,12 +127,18 @@ impl Writer<'_> {
             return self.bit_count(*op, of);
         }
         match (from, to) {
-            (DType::F16 | DType::BF16, DType::F32) => {
-                self.uses(if from == DType::F16 { Helper::HalfToFloat } else { Helper::Bfloat16ToFloat });
+            (_, DType::F32) if from.is_narrow_float() => {
+                let (helper, name) = match from {
+                    DType::F8E4M3 => (Helper::E4m3ToFloat, "e4m3_to_float"),
+                    DType::F8E5M2 => (Helper::E5m2ToFloat, "e5m2_to_float"),
+                    DType::F16 => (Helper::HalfToFloat, "half_to_float"),
+                    _ => (Helper::Bfloat16ToFloat, "bfloat16_to_float"),
+                };
+                self.uses(helper);
                 let a = self.expr(a);
-                Text::primary(format!("{}({a})", if from == DType::F16 { "half_to_float" } else { "bfloat16_to_float" }))
+                Text::primary(format!("{name}({a})"))
             }
-            (DType::F16 | DType::BF16, _) => {
+            _ if from.is_narrow_float() => {
                 let float = self.cast(DType::F32, a).text;
                 self.float_to(to, float)
             }
@@ -151,8 +157,8 @@ impl Writer<'_> {
                 let a = self.expr(a);
                 Text::primary(format!("{name}({a})"))
             }
-            // By way of a float, which rounds bytes not at all, and no integer that is finite as an f16.
-            (_, DType::F16 | DType::BF16) => {
+            // By way of a float, which rounds bytes not at all, and no integer that is finite as an f16 or an 8-bit float.
+            _ if to.is_narrow_float() => {
                 let a = self.text(a).at_least(Prec::Unary);
                 self.float_to(to, format!("(float){a}"))
             }
@@ -177,7 +183,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A float as another type: truncated, saturated, NaN to 0; rounded for 16-bit floats.
+    /// A float as another type: truncated, saturated, NaN to 0; rounded for narrower floats.
     fn float_to(&mut self, to: DType, a: String) -> Text {
         let (helper, name) = match to {
             DType::F32 => return Text::primary(a),
@@ -188,6 +194,8 @@ impl Writer<'_> {
             DType::U8 => (Some(Helper::FloatToUchar), "float_to_uchar"),
             DType::I64 => (Some(Helper::FloatToLong), "float_to_long"),
             DType::U64 => (Some(Helper::FloatToUlong), "float_to_ulong"),
+            DType::F8E4M3 => (Some(Helper::FloatToE4m3), "float_to_e4m3"),
+            DType::F8E5M2 => (Some(Helper::FloatToE5m2), "float_to_e5m2"),
             DType::F16 => (Some(Helper::FloatToHalf), "float_to_half"),
             DType::BF16 => (Some(Helper::FloatToBfloat16), "float_to_bfloat16"),
         };

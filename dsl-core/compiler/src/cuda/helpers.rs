@@ -1,6 +1,7 @@
 //! The `__device__` functions and types that emitted kernels may use. Only those used are printed.
 
 mod arithmetic;
+mod float8;
 mod memory;
 
 use super::{matrix, wgmma};
@@ -20,6 +21,10 @@ pub(super) enum Helper {
     UintToBfloat16,
     LongToBfloat16,
     UlongToBfloat16,
+    E4m3ToFloat,
+    E5m2ToFloat,
+    FloatToE4m3,
+    FloatToE5m2,
     NanMin,
     NanMax,
     TanhApprox,
@@ -84,7 +89,7 @@ pub(super) enum Helper {
 
 impl Helper {
     /// All but those of matrix instructions.
-    const PLAIN: [Helper; 59] = [
+    const PLAIN: [Helper; 63] = [
         Helper::Vector32,
         Helper::TensorMap,
         Helper::HalfToFloat,
@@ -95,6 +100,10 @@ impl Helper {
         Helper::UintToBfloat16,
         Helper::LongToBfloat16,
         Helper::UlongToBfloat16,
+        Helper::E4m3ToFloat,
+        Helper::E5m2ToFloat,
+        Helper::FloatToE4m3,
+        Helper::FloatToE5m2,
         Helper::NanMin,
         Helper::NanMax,
         Helper::TanhApprox,
@@ -174,6 +183,10 @@ impl Helper {
             Helper::UintToBfloat16 => &["uint_to_bfloat16"],
             Helper::LongToBfloat16 => &["long_to_bfloat16"],
             Helper::UlongToBfloat16 => &["ulong_to_bfloat16"],
+            Helper::E4m3ToFloat => &["e4m3_to_float"],
+            Helper::E5m2ToFloat => &["e5m2_to_float"],
+            Helper::FloatToE4m3 => &["float_to_e4m3"],
+            Helper::FloatToE5m2 => &["float_to_e5m2"],
             Helper::NanMin => &["nan_min"],
             Helper::NanMax => &["nan_max"],
             Helper::TanhApprox => &["tanh_approx"],
@@ -261,6 +274,10 @@ impl Helper {
             Helper::UintToBfloat16 => arithmetic::UINT_TO_BFLOAT16,
             Helper::LongToBfloat16 => arithmetic::LONG_TO_BFLOAT16,
             Helper::UlongToBfloat16 => arithmetic::ULONG_TO_BFLOAT16,
+            Helper::E4m3ToFloat => float8::E4M3_TO_FLOAT,
+            Helper::E5m2ToFloat => float8::E5M2_TO_FLOAT,
+            Helper::FloatToE4m3 => float8::FLOAT_TO_E4M3,
+            Helper::FloatToE5m2 => float8::FLOAT_TO_E5M2,
             Helper::NanMin => arithmetic::NAN_MIN,
             Helper::NanMax => arithmetic::NAN_MAX,
             Helper::TanhApprox => arithmetic::TANH_APPROX,

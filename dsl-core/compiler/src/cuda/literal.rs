@@ -15,6 +15,7 @@ pub(crate) fn typed(literal: Literal) -> String {
         DType::I64 if literal.to_i64() == i64::MIN => "(-9223372036854775807ll - 1)".into(),
         DType::I64 => format!("{}ll", literal.to_i64()),
         DType::U64 => format!("{bits}ull"),
+        DType::F8E4M3 | DType::F8E5M2 => format!("0x{bits:02x}"),
         DType::F16 | DType::BF16 => format!("0x{bits:04x}"),
         DType::F32 => float(f32::from_bits(bits as u32)),
     }

@@ -3,7 +3,7 @@
 use super::helpers::Helper;
 use super::literal::c_type;
 use super::writer::Writer;
-use girih_ir::fragments::{Atom, LoadMatrix, Number, Operand};
+use girih_ir::fragments::{Atom, LoadMatrix, Operand};
 use girih_ir::simt::{Expr, Fragment, Place, VarId};
 use girih_ir::types::DType;
 
@@ -71,7 +71,7 @@ pub(super) fn mma_text(atom: Atom) -> String {
         next += atom.words(operand);
         format!("{{{}}}", joined(first..next, |i| format!("%{i}")))
     });
-    let types = [accumulator_type(atom), number_type(atom.a), number_type(atom.b), accumulator_type(atom)].join(".");
+    let types = [accumulator_type(atom), atom.a.ptx_name(), atom.b.ptx_name(), accumulator_type(atom)].join(".");
     let head = format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.{types}");
     let [d, a, b, c] = operands.map(|(name, operand)| {
         let constraint = if operand == Operand::Accumulator && accumulator == DType::F32 { "f" } else { "r" };
@@ -122,13 +122,6 @@ __device__ __forceinline__ void load_pair(float* pair, const float* array, int a
     asm volatile(\"ld.shared.v2.f32 {%0, %1}, [%2];\" : \"=f\"(pair[0]), \"=f\"(pair[1]) : \"r\"(from) : \"memory\");
 }
 ";
-
-fn number_type(number: Number) -> &'static str {
-    match number {
-        Number::I8 => "s8",
-        other => other.name(),
-    }
-}
 
 fn accumulator_type(atom: Atom) -> &'static str {
     match atom.accumulator {

@@ -3,7 +3,7 @@
 use super::helpers::Helper;
 use super::literal::c_type;
 use super::writer::Writer;
-use girih_ir::fragments::{GroupAtom, Number, Operand};
+use girih_ir::fragments::{GroupAtom, Operand};
 use girih_ir::simt::{Expr, Fragment, LeftMatrix, Place, SharedMatrix, VarId};
 use girih_ir::types::DType;
 
@@ -101,7 +101,7 @@ pub(super) fn wgmma_text(atom: GroupAtom, fed: bool) -> String {
     // Operands in the order of their numbers: sums, the left one's words or its descriptor, the right one's descriptor, the predicate, ways.
     let lefts = if fed { atom.left_registers() / atom.part().per_word(Operand::A) } else { 1 };
     let (b, added) = (registers + lefts, registers + lefts + 1);
-    let types = [types_of(atom.accumulator), number_type(atom.a), number_type(atom.b)].join(".");
+    let types = [types_of(atom.accumulator), atom.a.ptx_name(), atom.b.ptx_name()].join(".");
     text += &format!(
         "    WGMMA(\n        \"{{ .reg .pred added; setp.ne.b32 added, %{added}, 0; \"\n        \"wgmma.mma_async.sync.aligned.m{m}n{n}k{k}.{types} \"\n",
     );
@@ -137,13 +137,6 @@ fn listed(count: u32, begin: &str, item: impl Fn(u32) -> String, next: &str, end
 fn types_of(accumulator: DType) -> &'static str {
     match accumulator {
         DType::I32 => "s32",
-        other => other.name(),
-    }
-}
-
-fn number_type(number: Number) -> &'static str {
-    match number {
-        Number::I8 => "s8",
         other => other.name(),
     }
 }

@@ -129,7 +129,7 @@ pub(super) fn negative(dtype: DType, x: &Text) -> Text {
 }
 
 /// The functions, each with its name.
-pub(super) const FUNCTIONS: [(&str, &str); 13] = [
+const FUNCTIONS: [(&str, &str); 13] = [
     (
         "wrap_add",
         "template <typename T> static T wrap_add(T a, T b)\n{\n    return (T)((unsigned long long)a + (unsigned long long)b);\n}\n",
@@ -254,8 +254,13 @@ template <typename T> static float integer_to_bf16(T x)
     ),
 ];
 
+/// All of them, with those of 8-bit floats.
+pub(super) fn functions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FUNCTIONS.into_iter().chain(super::float8::FUNCTIONS)
+}
+
 /// Those that a text calls.
 pub(super) fn functions_of(text: &str) -> impl Iterator<Item = &'static str> {
     let called = |name: &str| text.contains(&format!("{name}<")) || text.contains(&format!("{name}("));
-    FUNCTIONS.into_iter().filter(move |(name, _)| called(name)).map(|(_, function)| function)
+    functions().filter(move |(name, _)| called(name)).map(|(_, function)| function)
 }

@@ -1,6 +1,7 @@
 //! The body of `solve`: temporaries and statements.
 
 use super::expr::{host_float, host_type};
+use super::float8;
 use super::helpers::Helper;
 use super::lets::{LetId, Lets};
 use super::names::Names;
@@ -82,9 +83,10 @@ impl<'a> Body<'a> {
         self.launched.contains(kernel)
     }
 
-    /// A value of the host as kernels keep it: 16-bit floats, which the host computes in float, as their bits.
+    /// A value of the host as kernels keep it: narrower floats, which the host computes in float, as their bits.
     pub(super) fn stored(&mut self, dtype: DType, value: String) -> String {
         match self.half(dtype) {
+            None if dtype.is_float8() => format!("bits_of_{}({value})", float8::format(dtype)),
             Some((_, to, bits, _)) => format!("{bits}({to}({value}))"),
             None => value,
         }
@@ -274,6 +276,12 @@ impl<'a> Body<'a> {
                     self.line(format!("{name} = {to_float}({from_bits}({name}_bits));"));
                     return Ok(());
                 }
+                if from.dtype.is_float8() {
+                    self.line(format!("unsigned char {name}_bits = 0;"));
+                    self.line(format!("cudaMemcpy(&{name}_bits, {place}, sizeof({name}_bits), cudaMemcpyDeviceToHost);"));
+                    self.line(format!("{name} = {}_of_bits({name}_bits);", float8::format(from.dtype)));
+                    return Ok(());
+                }
                 self.line(format!("cudaMemcpy(&{name}, {place}, sizeof({name}), cudaMemcpyDeviceToHost);"));
                 Ok(())
             }
@@ -360,7 +368,7 @@ impl<'a> Body<'a> {
 
 /// Names that the text of `solve` and its functions use for themselves.
 pub(super) fn own_names() -> impl Iterator<Item = &'static str> {
-    Helper::NAMES.into_iter().chain(super::arithmetic::FUNCTIONS.map(|(name, _)| name)).chain(["memory", "blocks", CONSTANT_MEMORY])
+    Helper::NAMES.into_iter().chain(super::arithmetic::functions().map(|(name, _)| name)).chain(["memory", "blocks", CONSTANT_MEMORY])
 }
 
 /// The hint, or the hint with a number, whichever is free.

@@ -92,9 +92,9 @@ impl Names<'_> {
                 let text = Text::primary(format!("to_integer<{}>({})", c_type(*to), self.expr(a).text));
                 text.knowing(Knowledge::any(*to, Origin::Data))
             }
-            // f16 by way of a float, which rounds no integer that is finite as an f16.
+            // Others by way of a float, which rounds no integer that is finite as an f16 or an 8-bit float.
             Expr::Cast(DType::BF16, a) if self.dtype(a).is_int() => Text::primary(format!("integer_to_bf16({})", self.expr(a).text)),
-            Expr::Cast(to @ (DType::F16 | DType::BF16), a) => rounded(*to, self.expr(a)),
+            Expr::Cast(to, a) if to.is_narrow_float() => rounded(*to, self.expr(a)),
             Expr::Cast(to, a) => {
                 let inner = self.expr(a);
                 let text = Text::new(format!("({}){}", host_type(*to), inner.at_least(Prec::Unary)), Prec::Unary);
@@ -110,7 +110,7 @@ impl Names<'_> {
             return kept;
         }
         match e {
-            Expr::Cast(DType::F16 | DType::BF16, a) if self.dtype(a) == DType::F32 => self.expr(a),
+            Expr::Cast(to, a) if to.is_narrow_float() && self.dtype(a) == DType::F32 => self.expr(a),
             _ => self.expr(e),
         }
     }
@@ -298,16 +298,17 @@ pub(super) fn unsigned(dtype: DType) -> &'static str {
     }
 }
 
-/// A float that is kept as one, of a type's own precision: 16-bit floats round after each operation, as where programs are evaluated.
+/// A float that is kept as one, of a type's own precision: narrower ones round after each operation, as where programs are evaluated.
 fn rounded(dtype: DType, text: Text) -> Text {
     match dtype {
+        DType::F8E4M3 | DType::F8E5M2 => Text::primary(format!("round_{}({})", super::float8::format(dtype), text.text)),
         DType::F16 => Text::primary(format!("round_f16({})", text.text)),
         DType::BF16 => Text::primary(format!("round_bf16({})", text.text)),
         _ => text,
     }
 }
 
-/// The type of a scalar on the host: 16-bit floats are computed in float.
+/// The type of a scalar on the host: narrower floats are computed in float.
 pub(super) fn host_type(dtype: DType) -> &'static str {
     c_type(dtype.compute())
 }

@@ -8,6 +8,7 @@ mod arithmetic;
 mod body;
 mod dependent;
 mod expr;
+mod float8;
 mod helpers;
 mod known;
 mod launch;

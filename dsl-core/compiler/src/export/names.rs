@@ -170,7 +170,7 @@ impl Names<'_> {
 fn is_same(declared: &str, dtype: DType) -> bool {
     let base = declared.trim_start_matches("const ").trim_end_matches('*').trim();
     match dtype {
-        DType::F16 | DType::BF16 => false,
+        DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => false,
         DType::F32 => base == "float",
         DType::Bool => base == "bool",
         DType::I8 => matches!(base, "signed char" | "int8_t"),

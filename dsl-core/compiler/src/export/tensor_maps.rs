@@ -35,7 +35,7 @@ fn element(map: &TensorMap) -> &'static str {
         DType::F16 => "CU_TENSOR_MAP_DATA_TYPE_FLOAT16",
         DType::BF16 => "CU_TENSOR_MAP_DATA_TYPE_BFLOAT16",
         DType::F32 => "CU_TENSOR_MAP_DATA_TYPE_FLOAT32",
-        DType::Bool | DType::I8 | DType::U8 => "CU_TENSOR_MAP_DATA_TYPE_UINT8",
+        DType::Bool | DType::I8 | DType::U8 | DType::F8E4M3 | DType::F8E5M2 => "CU_TENSOR_MAP_DATA_TYPE_UINT8",
         DType::I32 | DType::U32 => "CU_TENSOR_MAP_DATA_TYPE_UINT32",
         DType::I64 | DType::U64 => "CU_TENSOR_MAP_DATA_TYPE_UINT64",
     }

@@ -56,14 +56,15 @@ pub(crate) fn warps(
     }
     let size = |s: &girih_ir::tile::Size| s.value(|k| knobs[k.0 as usize]);
     let ops = operations(kernel);
-    let Some((numbers, accumulator, inner)) = numbers(kernel, &ops, &size) else {
+    let Some((both, accumulator, inner)) = numbers(kernel, &ops, &size) else {
         return refuse(Rule::UnitNumbers.into());
     };
-    let Some(atom) = Atom::all_of(numbers, numbers, accumulator, target.capability).find(|a| inner % a.k as i64 == 0) else {
-        let least = Atom::all_of(numbers, numbers, accumulator, target.capability).last();
+    let [left, right] = both;
+    let Some(atom) = Atom::all_of(left, right, accumulator, target.capability).find(|a| inner % a.k as i64 == 0) else {
+        let least = Atom::all_of(left, right, accumulator, target.capability).last();
         return refuse(match least {
             Some(a) => Rule::UnitDepth.with(&[&a.k, &inner]),
-            None => Rule::UnitTarget.with(&[&numbers.name(), &target.arch]),
+            None => Rule::UnitTarget.with(&[&left.name(), &target.arch]),
         });
     };
     let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
@@ -74,7 +75,7 @@ pub(crate) fn warps(
         return refuse(first.map_or(Rule::UnitAxes.into(), |dot| results::other_result(Rule::UnitResult, kernel, dot, anchor)));
     }
     if word == DotUnit::Wgmma {
-        return super::warp_groups::groups(kernel, schedule, id, ((numbers, accumulator, inner), anchor, &shapes)).map(Some);
+        return super::warp_groups::groups(kernel, schedule, id, ((both, accumulator, inner), anchor, &shapes)).map(Some);
     }
     match results::share(atom, wants_pairs(kernel, &ops), count, &shapes) {
         Ok((form, along)) if count <= 32 => {
@@ -133,17 +134,17 @@ pub(crate) fn unit(kernel: &Kernel) -> KnobId {
     DotUnit::knob(kernel).unwrap_or_else(|| panic!("mma: {} has no knob for the unit", kernel.path))
 }
 
-/// How the dots of a kernel read their operands, what they add up in, and the greatest common divisor of their sums' extents; `None` where
-/// no instruction does that.
-fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&girih_ir::tile::Size) -> i64) -> Option<(Number, DType, i64)> {
-    let mut found: Option<(Number, DType, i64)> = None;
+/// How the dots of a kernel read their left and right operands, what they add up in, and the greatest common divisor of their sums' extents;
+/// `None` where no instruction does that.
+fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&girih_ir::tile::Size) -> i64) -> Option<([Number; 2], DType, i64)> {
+    let mut found: Option<([Number; 2], DType, i64)> = None;
     for op in ops.values() {
         let Op::Dot { a, b, acc, fold: None } = op else { continue };
-        let number = number(kernel, ops, *a).filter(|n| number(kernel, ops, *b) == Some(*n))?;
+        let both = formats(kernel, ops, [*a, *b])?;
         let (accumulator, inner) = (kernel.ty(*acc).dtype()?, size(&kernel.ty(*a).shape()?[1]));
         found = match found {
-            Some((n, d, k)) if n == number && d == accumulator => Some((n, d, gcd(k, inner))),
-            None => Some((number, accumulator, inner)),
+            Some((n, d, k)) if n == both && d == accumulator => Some((n, d, gcd(k, inner))),
+            None => Some((both, accumulator, inner)),
             Some(_) => return None,
         };
     }
@@ -179,14 +180,21 @@ pub(super) fn contiguous(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: Va
 }
 
 /// The formats in which matrix instructions could multiply what a kernel's dots multiply, without losing anything: one for each dot whose
-/// operands are both of such a format.
+/// operands are both of such a format (of 8-bit floats the left one's, since both have one rate).
 pub fn dot_numbers(kernel: &Kernel) -> Vec<Number> {
     let ops = operations(kernel);
     let format = |op: &&Op| match op {
-        Op::Dot { a, b, fold: None, .. } => number(kernel, &ops, *a).filter(|n| number(kernel, &ops, *b) == Some(*n)),
+        Op::Dot { a, b, fold: None, .. } => formats(kernel, &ops, [*a, *b]).map(|[left, _]| left),
         _ => None,
     };
     ops.values().filter_map(format).collect()
+}
+
+/// How a matrix instruction reads the operands of a dot: both alike, but for 8-bit floats, of which there are two formats.
+fn formats(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, operands: [ValueId; 2]) -> Option<[Number; 2]> {
+    let [left, right] = operands.map(|operand| number(kernel, ops, operand));
+    let both = [left?, right?];
+    (both[0] == both[1] || both.iter().all(|n| n.is_float8())).then_some(both)
 }
 
 /// How a matrix instruction reads a value without losing anything.
@@ -194,6 +202,8 @@ fn number(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, value: ValueId) -> Optio
     match kernel.ty(value).dtype()? {
         DType::F16 => Some(Number::F16),
         DType::BF16 => Some(Number::BF16),
+        DType::F8E4M3 => Some(Number::F8E4M3),
+        DType::F8E5M2 => Some(Number::F8E5M2),
         DType::I8 => Some(Number::I8),
         DType::U8 => Some(Number::U8),
         DType::F32 => match ops.get(&value)? {

@@ -23,18 +23,18 @@ pub(super) fn groups(
     kernel: &Kernel,
     schedule: &Schedule,
     unit: KnobId,
-    ((number, accumulator, inner), anchor, shapes): ((Number, DType, i64), &[i64], &[Shape]),
+    (([left, right], accumulator, inner), anchor, shapes): (([Number; 2], DType, i64), &[i64], &[Shape]),
 ) -> Result<Warps, ScheduleError> {
     let refuse = |rule: super::legality::Broken| Err(illegal(kernel, &[unit], DotUnit::Wgmma.to_string(), rule));
-    let any = GroupAtom::widest(number, number, accumulator, 8);
-    let any = any.unwrap_or_else(|| panic!("plan: no instruction of groups multiplies {} into {accumulator}", number.name()));
+    let any = GroupAtom::widest(left, right, accumulator, 8);
+    let any = any.unwrap_or_else(|| panic!("plan: no instruction of groups multiplies {} into {accumulator}", left.name()));
     if inner % i64::from(any.k()) != 0 {
         return refuse(Rule::UnitDepth.with(&[&any.k(), &inner]));
     }
     let count = schedule.int_of_kind(kernel, KnobKind::Warps, 4);
     let [.., rows, columns] = *anchor else { return refuse(Rule::UnitAxes.into()) };
     let groups = count / i64::from(GroupAtom::WARPS);
-    let widest = |columns: i64| GroupAtom::widest(number, number, accumulator, columns);
+    let widest = |columns: i64| GroupAtom::widest(left, right, accumulator, columns);
     match results::share_by_groups(widest, groups, shapes) {
         Ok(along) if count % i64::from(GroupAtom::WARPS) == 0 && count <= 32 => {
             let (own, others) = results::of_anchor([rows, columns], shapes, along);

@@ -124,7 +124,8 @@ impl Signature {
         };
         let what = format!("`{}` of program `{}` and `{}` of `{self}`", param.name, program.name, there.name);
         // A judge's `int` may hold what the program reads as unsigned: the bits are the same.
-        if dtype.size() != there.dtype.size() || dtype.is_float() != there.dtype.is_float() {
+        let floats = dtype.is_float() || there.dtype.is_float();
+        if dtype.size() != there.dtype.size() || floats && dtype != there.dtype {
             return Err(format!("{what} have different types: {dtype} and {}", there.c_type));
         }
         if rank != there.shape.as_ref().map(Vec::len) {
@@ -157,7 +158,7 @@ impl fmt::Display for Signature {
 }
 
 /// The C types that a signature may use, without `const` and `*`.
-const C_TYPES: [(&str, DType); 19] = [
+const C_TYPES: [(&str, DType); 21] = [
     ("float", DType::F32),
     ("int", DType::I32),
     ("int32_t", DType::I32),
@@ -173,6 +174,8 @@ const C_TYPES: [(&str, DType); 19] = [
     ("half", DType::F16),
     ("__half", DType::F16),
     ("__nv_bfloat16", DType::BF16),
+    ("__nv_fp8_e4m3", DType::F8E4M3),
+    ("__nv_fp8_e5m2", DType::F8E5M2),
     ("long long", DType::I64),
     ("int64_t", DType::I64),
     ("unsigned long long", DType::U64),

@@ -1,6 +1,6 @@
 //! Architectures of which girih knows no GPU: code is made for them all the same.
 
-use super::{KB, TARGETS, Target};
+use super::{KB, MatrixRates, TARGETS, Target};
 
 /// Architectures with the rates of the nearest lower one that is known, and with their own limits: threads, blocks and shared memory decide
 /// what is legal. Source: the CUDA C++ Programming Guide, technical specifications per compute capability.
@@ -23,6 +23,8 @@ struct Limits {
 }
 
 const fn like(known: &Target, capability: u32, arch: &'static str, limits: Limits) -> Target {
+    // With f32 accumulators twice the products of 16 bits, from sm_89 on.
+    let knows_float8 = capability >= 89;
     Target {
         name: arch,
         capability,
@@ -39,7 +41,7 @@ const fn like(known: &Target, capability: u32, arch: &'static str, limits: Limit
         clock: known.clock,
         boost: known.boost,
         ffma_per_clock: known.ffma_per_clock,
-        matrix: known.matrix,
+        matrix: MatrixRates { float8: if knows_float8 { 2 * known.matrix.half } else { 0 }, ..known.matrix },
         launch: known.launch,
     }
 }
@@ -63,7 +65,10 @@ mod tests {
     fn relatives_have_the_rates_of_the_nearest_lower_one() {
         for target in &RELATIVES {
             let below = TARGETS.iter().rev().find(|t| t.capability < target.capability).expect("a lower one");
-            assert_eq!((below.bandwidth, below.matrix), (target.bandwidth, target.matrix), "{}", target.arch);
+            let but_float8 = |rates: MatrixRates| MatrixRates { float8: 0, ..rates };
+            let own = (target.bandwidth, but_float8(target.matrix));
+            assert_eq!((below.bandwidth, but_float8(below.matrix)), own, "{}", target.arch);
+            assert_eq!(target.matrix.float8 > 0, target.capability >= 89, "{}", target.arch);
         }
     }
 }

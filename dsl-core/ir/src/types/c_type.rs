@@ -2,12 +2,13 @@
 
 use super::DType;
 
-/// The C type of values and memory of an element type. 16-bit floats are stored as `unsigned short`.
+/// The C type of values and memory of an element type. 16-bit floats are stored as `unsigned short`, those of 8 bits
+/// as `unsigned char`.
 pub fn c_type(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
         DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
+        DType::U8 | DType::F8E4M3 | DType::F8E5M2 => "unsigned char",
         DType::I32 => "int",
         DType::U32 => "unsigned int",
         DType::I64 => "long long",

@@ -1,6 +1,6 @@
 //! Constants with their types.
 
-use super::{DType, round};
+use super::{DType, f8e4m3, f8e5m2, round};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl Literal {
     pub fn bool(value: bool) -> Literal {
         Literal { dtype: DType::Bool, bits: value as u64 }
     }
-    /// The value of `dtype` nearest to `value`: rounds for floats, saturates for integers.
+    /// The value of `dtype` nearest to `value`: rounds for floats, saturates for integers and 8-bit floats.
     pub fn from_f64(dtype: DType, value: f64) -> Literal {
         let bits = match dtype {
             DType::Bool => (value != 0.0) as u64,
@@ -44,7 +44,7 @@ impl Literal {
             DType::U32 => value as u32 as u64,
             DType::I64 => value as i64 as u64,
             DType::U64 => value as u64,
-            DType::F16 | DType::BF16 => round::double(dtype, value),
+            DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 => round::double(dtype, value),
             DType::F32 => (value as f32).to_bits() as u64,
         };
         Literal { dtype, bits }
@@ -56,11 +56,11 @@ impl Literal {
             DType::I8 | DType::U8 => value as u8 as u64,
             DType::I32 | DType::U32 => value as u32 as u64,
             DType::I64 | DType::U64 => value as u64,
-            DType::F16 | DType::BF16 | DType::F32 => round::integer(dtype, value.into()),
+            DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 | DType::F32 => round::integer(dtype, value.into()),
         };
         Literal { dtype, bits }
     }
-    /// The type's largest or smallest value; infinite for floats.
+    /// The type's largest or smallest value; infinite for floats that have infinities.
     pub fn extreme(dtype: DType, largest: bool) -> Literal {
         let infinity = if largest { f64::INFINITY } else { f64::NEG_INFINITY };
         let bits = match (dtype, largest) {
@@ -68,6 +68,8 @@ impl Literal {
             (DType::I64, true) => i64::MAX as u64,
             (DType::I64, false) => i64::MIN as u64,
             (DType::U64, true) => u64::MAX,
+            (DType::F8E5M2, true) => f8e5m2::INFINITY.to_bits() as u64,
+            (DType::F8E5M2, false) => f8e5m2::NEG_INFINITY.to_bits() as u64,
             // Casts from infinity saturate to the type's bounds.
             _ => return Literal::from_f64(dtype, infinity),
         };
@@ -76,6 +78,8 @@ impl Literal {
     /// The value as a float; exact but for 64-bit integers.
     pub fn to_f64(self) -> f64 {
         match self.dtype {
+            DType::F8E4M3 => f8e4m3::from_bits(self.bits as u8).to_f64(),
+            DType::F8E5M2 => f8e5m2::from_bits(self.bits as u8).to_f64(),
             DType::F16 => half::f16::from_bits(self.bits as u16).to_f64(),
             DType::BF16 => half::bf16::from_bits(self.bits as u16).to_f64(),
             DType::F32 => f32::from_bits(self.bits as u32) as f64,
@@ -91,7 +95,7 @@ impl Literal {
             DType::I32 => self.bits as i32 as i64,
             DType::U32 => self.bits as u32 as i64,
             DType::I64 | DType::U64 => self.bits as i64,
-            DType::F16 | DType::BF16 | DType::F32 => self.to_f64() as i64,
+            DType::F8E4M3 | DType::F8E5M2 | DType::F16 | DType::BF16 | DType::F32 => self.to_f64() as i64,
         }
     }
 }

@@ -13,21 +13,31 @@ struct Format {
     bias: i32,
     /// Bits in all.
     bits: u32,
+    /// What is too large becomes this, but for its sign: infinity, or the largest number of formats into which numbers saturate.
+    beyond: u64,
+    /// NaN, but for its sign.
+    nan: u64,
 }
 
 impl Format {
     fn of(dtype: DType) -> Format {
         match dtype {
-            DType::F16 => Format { fraction: 10, bias: 15, bits: 16 },
-            DType::BF16 => Format { fraction: 7, bias: 127, bits: 16 },
-            DType::F32 => Format { fraction: 23, bias: 127, bits: 32 },
+            DType::F8E4M3 => Format { fraction: 3, bias: 7, bits: 8, beyond: 0x7e, nan: 0x7f },
+            DType::F8E5M2 => Format { fraction: 2, bias: 15, bits: 8, beyond: 0x7b, nan: 0x7f },
+            DType::F16 => Format { fraction: 10, bias: 15, bits: 16, beyond: 0x7c00, nan: 0x7e00 },
+            DType::BF16 => Format { fraction: 7, bias: 127, bits: 16, beyond: 0x7f80, nan: 0x7fc0 },
+            DType::F32 => Format { fraction: 23, bias: 127, bits: 32, beyond: 0x7f80_0000, nan: 0x7fc0_0000 },
             other => panic!("round: {other} is no float"),
         }
     }
 
-    /// The bits of the float nearest to `magnitude * 2^exponent`, with its sign; what is too large is infinite.
+    fn sign(&self, negative: bool) -> u64 {
+        u64::from(negative) << (self.bits - 1)
+    }
+
+    /// The bits of the float nearest to `magnitude * 2^exponent`, with its sign; what is too large is infinite, or saturates.
     fn nearest(&self, negative: bool, magnitude: u64, exponent: i32) -> u64 {
-        let sign = u64::from(negative) << (self.bits - 1);
+        let sign = self.sign(negative);
         if magnitude == 0 {
             return sign;
         }
@@ -45,8 +55,7 @@ impl Format {
         };
         // The leading bit of a normal number counts the exponent on, and so does what rounds up to the next power of two.
         let bits = ((top + self.bias - 1) as u64).saturating_mul(1 << self.fraction) + units;
-        let infinity = ((1 << (self.bits as i32 - 1 - self.fraction)) - 1) << self.fraction;
-        sign | bits.min(infinity)
+        sign | bits.min(self.beyond)
     }
 }
 
@@ -62,11 +71,7 @@ pub fn double(dtype: DType, value: f64) -> u64 {
     let (bits, negative) = (value.to_bits(), value.is_sign_negative());
     let (field, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
     match field {
-        0x7ff if fraction != 0 => {
-            let quiet = ((1 << (format.bits as i32 - format.fraction)) - 1) << (format.fraction - 1);
-            u64::from(negative) << (format.bits - 1) | quiet & ((1 << (format.bits - 1)) - 1)
-        }
-        0x7ff => format.nearest(negative, 1, format.bias + 1),
+        0x7ff => format.sign(negative) | if fraction == 0 { format.beyond } else { format.nan },
         0 => format.nearest(negative, fraction, -1074),
         _ => format.nearest(negative, fraction | 1 << 52, field - 1075),
     }

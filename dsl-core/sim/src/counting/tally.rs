@@ -27,8 +27,9 @@ pub(super) const PASSED: usize = HALF + 7;
 pub(super) const GROUPS: usize = HALF + 9;
 pub(super) const NAMED: usize = HALF + 10;
 pub(super) const PHASES: usize = HALF + 11;
+pub(super) const FLOAT8: usize = HALF + 12;
 /// Two for each parameter: bytes of distinct sectors read and written.
-pub(super) const UNIQUE: usize = HALF + 12;
+pub(super) const UNIQUE: usize = HALF + 13;
 
 /// What a launch does.
 #[derive(Clone, PartialEq, Debug)]
@@ -140,9 +141,9 @@ impl Count {
     pub fn shared_wavefronts(&self) -> [f64; 3] {
         self.shared().map(|of| of.wavefronts)
     }
-    /// Multiply-adds of matrix instructions: f16 and bf16, tf32, 8-bit integers.
-    pub fn matrix(&self) -> [f64; 3] {
-        [HALF, TF32, INT8].map(|at| self.numbers[at])
+    /// Multiply-adds of matrix instructions: f16 and bf16, tf32, 8-bit integers, 8-bit floats.
+    pub fn matrix(&self) -> [f64; 4] {
+        [HALF, TF32, INT8, FLOAT8].map(|at| self.numbers[at])
     }
     /// Those of them that instructions of warp groups make.
     pub fn matrix_groups(&self) -> f64 {

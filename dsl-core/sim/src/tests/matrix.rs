@@ -56,8 +56,9 @@ fn work_is_counted_by_format() {
         k.push(mma);
     }
     let c = launch(&k.done(), 1, &[]).report.counters;
-    // Two of k 16 and two of k 8 in f16, one of k 16 in bf16; k 8 and 4 in tf32; four each of 16 × 8 × 32 and 8 × 8 × 16.
-    assert_eq!(c.matrix, MatrixWork { half: 3 * 2048 + 2 * 1024, tf32: 1024 + 512, int8: 4 * (4096 + 1024), groups: 0 });
+    // Two of k 16 and two of k 8 in f16, one of k 16 in bf16; k 8 and 4 in tf32; four each of 16 × 8 × 32 and 8 × 8 × 16,
+    // and four of 16 × 8 × 32 in 8-bit floats.
+    assert_eq!(c.matrix, MatrixWork { half: 3 * 2048 + 2 * 1024, tf32: 1024 + 512, int8: 4 * (4096 + 1024), float8: 4 * 4096, groups: 0 });
 }
 
 #[test]

@@ -60,7 +60,8 @@ __device__ double cosine(double turns) {
     return quarter % 4 == 1 || quarter % 4 == 2 ? -series : series;
 }
 
-// The bits of the float with so many bits of exponent and mantissa that is nearest to a value: ties go to even, what is too large is infinite.
+// The bits of the float with so many bits of exponent and mantissa that is nearest to a value: ties go to even, what is too large is infinite, or
+// the largest number of 8 bits.
 __device__ u64 nearest(double value, int exponent, int mantissa) {
     Double wide;
     wide.value = value;
@@ -74,7 +75,8 @@ __device__ u64 nearest(double value, int exponent, int mantissa) {
     }
     const u64 rounded = (significand + (1ull << (dropped - 1)) - 1 + (significand >> dropped & 1)) >> dropped;
     const u64 infinity = ((1ull << exponent) - 1) << mantissa;
-    return sign | (rounded < infinity ? rounded : infinity);
+    const u64 beyond = exponent + mantissa > 7 ? infinity : mantissa == 3 ? 0x7e : 0x7b;
+    return sign | (rounded < beyond ? rounded : beyond);
 }
 
 // Draws elements 0 to `count` of `size` bytes: floats of so many bits of exponent and mantissa, else integers, of which a boolean keeps whether they are 0.

@@ -51,6 +51,8 @@ pub fn words(dtype: DType, count: usize, distribution: &Distribution, seed: u64)
 /// Bits of a float's exponent and mantissa; 0 of what is no float.
 pub(crate) fn float_format(dtype: DType) -> (u64, u64) {
     match dtype {
+        DType::F8E4M3 => (4, 3),
+        DType::F8E5M2 => (5, 2),
         DType::F16 => (5, 10),
         DType::BF16 => (8, 7),
         DType::F32 => (8, 23),

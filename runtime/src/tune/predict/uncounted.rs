@@ -211,6 +211,7 @@ fn scaled(c: &Counters, scale: f64, rounds: f64) -> model::Work {
         matrix_half: times(c.matrix.half),
         matrix_tf32: times(c.matrix.tf32),
         matrix_int8: times(c.matrix.int8),
+        matrix_float8: times(c.matrix.float8),
         atomics: times(c.threads(Class::Atomic)),
         rounds,
         ..model::Work::default()

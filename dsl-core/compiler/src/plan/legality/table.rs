@@ -167,13 +167,13 @@ rules! {
         "With `Wgmma` an operand's contiguous rows have 32, 64 or a multiple of 128 bytes, and there are a multiple of 8."
         "an operand's tile has {count} rows of {bytes} bytes; warp groups read rows of 32, 64 or a multiple of 128 bytes, a multiple of 8 of them";
     UnitNumbers ["unit"]
-        "`Mma` multiplies f16, bf16, 8-bit integers and f32 that is rounded to tf32, all dots of a kernel alike."
-        "multiplies f16, bf16, 8-bit integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike";
+        "`Mma` multiplies f16, bf16, 8-bit floats and integers, and f32 that is rounded to tf32, all dots of a kernel alike."
+        "multiplies f16, bf16, 8-bit floats or integers, or f32 rounded by `.round_tf32()`; all dots of a kernel alike";
     UnitFold ["unit"]
         "A dot by operations of the author's (`dot_with`) has `Ffma`."
         "multiplies and adds, and the dot of line {line} has operations of its own: use Ffma";
     UnitTarget ["unit"]
-        "f16 and 8-bit integers from sm_75 on, bf16 and tf32 from sm_80 on."
+        "f16 and 8-bit integers from sm_75 on, bf16 and tf32 from sm_80 on, 8-bit floats from sm_89 on."
         "has no instruction for {numbers} on {arch}";
     UnitDepth ["unit"]
         "The instruction's depth (16 for f16) divides the tile of the sum's axis."

@@ -107,7 +107,11 @@ impl Machine<'_, '_> {
             let (x, y) = (value(one), value(other));
             let largest =
                 operands.iter().map(|cells| value(cells).abs()).chain([x.abs(), y.abs()]).filter(|v| v.is_finite()).fold(0.0, f64::max);
-            let tolerance = if matches!(dtype, DType::F16 | DType::BF16) { 32.0 * TOLERANCE } else { TOLERANCE };
+            let tolerance = match dtype {
+                DType::F16 | DType::BF16 => 32.0 * TOLERANCE,
+                d if d.is_float8() => 512.0 * TOLERANCE,
+                _ => TOLERANCE,
+            };
             x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance * largest || !(x.is_finite() && y.is_finite())
         })
     }

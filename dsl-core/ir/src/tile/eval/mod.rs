@@ -4,7 +4,7 @@
 //! floating-point additions). The smallest listed tile is taken unless the caller names a schedule.
 //!
 //! Floats compute in f32 as on the GPU, or in double precision throughout ([`EvalOptions::float64`]), which gives the value that
-//! tolerances are measured from. Values of f16 and bf16 are held as f32 and round at casts to them and at stores.
+//! tolerances are measured from. Values of narrower floats are held as f32 and round at casts to them and at stores.
 
 mod by_hand;
 mod chain;

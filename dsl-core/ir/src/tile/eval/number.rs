@@ -1,6 +1,6 @@
 //! Cells: how the evaluator holds numbers.
 //!
-//! A cell is 64 bits. Integers and bools are bit patterns zero-extended. Floats are f32 bit patterns (f16 and bf16 too: they
+//! A cell is 64 bits. Integers and bools are bit patterns zero-extended. Floats are f32 bit patterns (narrower ones too: they
 //! compute in f32), or in double precision f64 bit patterns.
 
 use crate::scalar;
@@ -29,7 +29,7 @@ impl Numbers {
     pub fn load(self, dtype: DType, bits: u64) -> u64 {
         match dtype {
             d if self.wide(d) => (Literal { dtype, bits }).to_f64().to_bits(),
-            DType::F16 | DType::BF16 => scalar::cast(dtype, DType::F32, bits),
+            d if d.is_narrow_float() => scalar::cast(dtype, DType::F32, bits),
             DType::Bool => (bits != 0) as u64,
             _ => bits,
         }
@@ -39,7 +39,7 @@ impl Numbers {
     pub fn store(self, dtype: DType, cell: u64) -> u64 {
         match dtype {
             d if self.wide(d) => Literal::from_f64(d, f64::from_bits(cell)).bits,
-            DType::F16 | DType::BF16 => scalar::cast(DType::F32, dtype, cell),
+            d if d.is_narrow_float() => scalar::cast(DType::F32, dtype, cell),
             _ => cell,
         }
     }
@@ -82,10 +82,10 @@ impl Numbers {
         Box::new(move |a, b| f(a, b) as u64)
     }
 
-    /// A conversion. In double precision a cast to f32 keeps what it has; a cast to a 16-bit float rounds always, because the author
+    /// A conversion. In double precision a cast to f32 keeps what it has; a cast to a narrower float rounds always, because the author
     /// asked for that precision.
     pub fn cast(self, from: DType, to: DType) -> Unary {
-        let rounds = matches!(to, DType::F16 | DType::BF16);
+        let rounds = to.is_narrow_float();
         if !self.float64 || !(from.is_float() || to.is_float()) {
             let (from, numbers) = (from.compute(), self);
             return Box::new(move |a| numbers.load(to, scalar::cast(from, to, a)));

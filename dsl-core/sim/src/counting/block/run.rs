@@ -296,6 +296,7 @@ fn place_of(number: Number) -> usize {
         Number::F16 | Number::BF16 => tally::HALF,
         Number::Tf32 => tally::TF32,
         Number::I8 | Number::U8 => tally::INT8,
+        Number::F8E4M3 | Number::F8E5M2 => tally::FLOAT8,
     }
 }
 
