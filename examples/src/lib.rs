@@ -34,6 +34,7 @@ pub mod fft_2d;
 pub mod flash_attention;
 pub mod flash_attention_backward;
 pub mod flash_decoding;
+pub mod float8_gemm;
 pub mod fourier;
 pub mod fourier_steps;
 pub mod fp16_batched_matmul;

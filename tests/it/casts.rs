@@ -15,8 +15,8 @@ use girih_core::schedule::space::Space;
 use girih_core::target::Target;
 use girih_core::types::{DType, Literal};
 
-/// Elements of one type as all ten.
-#[kernel(tile(T = 64), types(S = [bool, i8, u8, i32, u32, i64, u64, f16, bf16, f32]))]
+/// Elements of one type as all twelve.
+#[kernel(tile(T = 64), types(S = [bool, i8, u8, i32, u32, i64, u64, f8e4m3, f8e5m2, f16, bf16, f32]))]
 pub fn casts<S: Elem>(
     x: &Tensor<S, 1>,
     truths: &mut Tensor<bool, 1>,
@@ -26,6 +26,8 @@ pub fn casts<S: Elem>(
     words: &mut Tensor<u32, 1>,
     longs: &mut Tensor<i64, 1>,
     wide: &mut Tensor<u64, 1>,
+    fours: &mut Tensor<f8e4m3, 1>,
+    fives: &mut Tensor<f8e5m2, 1>,
     halves: &mut Tensor<f16, 1>,
     brains: &mut Tensor<bf16, 1>,
     floats: &mut Tensor<f32, 1>,
@@ -39,6 +41,8 @@ pub fn casts<S: Elem>(
         words.store(t, v.cast());
         longs.store(t, v.cast());
         wide.store(t, v.cast());
+        fours.store(t, v.cast());
+        fives.store(t, v.cast());
         halves.store(t, v.cast());
         brains.store(t, v.cast());
         floats.store(t, v.cast());
@@ -54,6 +58,8 @@ fn def(from: DType) -> KernelDef {
         DType::U32 => casts::Kernel::<u32>::def(),
         DType::I64 => casts::Kernel::<i64>::def(),
         DType::U64 => casts::Kernel::<u64>::def(),
+        DType::F8E4M3 => casts::Kernel::<f8e4m3>::def(),
+        DType::F8E5M2 => casts::Kernel::<f8e5m2>::def(),
         DType::F16 => casts::Kernel::<f16>::def(),
         DType::BF16 => casts::Kernel::<bf16>::def(),
         DType::F32 => casts::Kernel::<f32>::def(),
@@ -78,6 +84,8 @@ fn exact(l: Literal) -> Exact {
 /// Significant bits of a float.
 fn precision(dtype: DType) -> u32 {
     match dtype {
+        DType::F8E5M2 => 3,
+        DType::F8E4M3 => 4,
         DType::BF16 => 8,
         DType::F16 => 11,
         _ => 24,
@@ -103,7 +111,17 @@ fn expected(x: Exact, to: DType) -> Option<Exact> {
     })
 }
 
-/// The nearest multiple of the unit in the last place, ties to the even one; infinite from half a unit above the largest number on.
+/// The largest finite number of a type into which numbers saturate.
+fn saturates_at(to: DType) -> Option<f64> {
+    match to {
+        DType::F8E4M3 => Some(448.0),
+        DType::F8E5M2 => Some(57344.0),
+        _ => None,
+    }
+}
+
+/// The nearest multiple of the unit in the last place, ties to the even one; from half a unit above the largest number on infinite, or that
+/// number where the type saturates.
 fn nearest_to_integer(x: i128, to: DType) -> f64 {
     let (size, mut unit) = (x.abs(), 1i128);
     while size >= unit << precision(to) {
@@ -113,6 +131,7 @@ fn nearest_to_integer(x: i128, to: DType) -> f64 {
     let (down, up) = (size - below * unit, above * unit - size);
     let chosen = if down < up || (down == up && below % 2 == 0) { below } else { above } * unit;
     let size = if to == DType::F16 && chosen >= 65536 { f64::INFINITY } else { chosen as f64 };
+    let size = size.min(saturates_at(to).unwrap_or(f64::INFINITY));
     if x < 0 { -size } else { size }
 }
 
@@ -121,10 +140,18 @@ fn nearest_to_float(x: f64, to: DType) -> Option<f64> {
     if x.is_nan() {
         return None;
     }
+    if let Some(largest) = saturates_at(to).filter(|largest| x.abs() >= *largest) {
+        return Some(largest.copysign(x));
+    }
     if to == DType::F32 || x.is_infinite() || x == 0.0 {
         return Some(x);
     }
-    let (infinity, end) = if to == DType::F16 { (0x7c00, 65536.0) } else { (0x7f80, 2f64.powi(128)) };
+    let (infinity, end) = match to {
+        DType::F8E4M3 => (0x7f, 480.0),
+        DType::F8E5M2 => (0x7c, 65536.0),
+        DType::F16 => (0x7c00, 65536.0),
+        _ => (0x7f80, 2f64.powi(128)),
+    };
     let value = |bits: u64| if bits == infinity { end } else { Literal { dtype: to, bits }.to_f64() };
     let size = x.abs();
     let above = (1..=infinity).find(|bits| value(*bits) > size);
@@ -144,7 +171,7 @@ fn values(dtype: DType) -> Vec<Literal> {
     let mut integers: Vec<i128> = vec![0, 65519, 65520, 65521];
     for shift in 0..64 {
         integers.push(1 << shift);
-        for bits in [8, 11, 24] {
+        for bits in [3, 4, 8, 11, 24] {
             for tie in [(1i128 << bits) + 1, (1 << bits) + 3, (2 << bits) - 1, (2 << bits) - 3] {
                 integers.push(tie << shift);
             }
@@ -161,10 +188,11 @@ fn values(dtype: DType) -> Vec<Literal> {
     }
     let step = if dtype == DType::F32 { 1 } else { 7 };
     let floats = around.step_by(step).map(|x| (x as f32).to_bits());
-    // Ties of both narrower types where these are normal, denormal and at their end; zeros, infinities, NaN.
-    let exponents = [1u32, 20, 102, 103, 112, 113, 126, 127, 142, 143, 190, 191, 253, 254];
-    let fractions = [0u32, 0x1000, 0x3000, 0x8000, 0x1_8000, 0x7f_8000, 0x7f_f000, 0x7f_ffff, 0x40_0000];
-    let ties = exponents.iter().flat_map(|e| fractions.map(|f| e << 23 | f)).flat_map(|b| [b - 1, b, b + 1]);
+    // Ties of all narrower types where these are normal, denormal and at their end; zeros, infinities, NaN.
+    let exponents = [1u32, 20, 102, 103, 110, 111, 112, 113, 117, 118, 120, 121, 126, 127, 135, 142, 143, 190, 191, 253, 254];
+    let small = [0u32, 0x1000, 0x3000, 0x8000, 0x1_8000, 0x7f_8000, 0x7f_f000, 0x7f_ffff, 0x40_0000];
+    let fractions = small.into_iter().chain([0x8_0000, 0x10_0000, 0x18_0000, 0x30_0000, 0x60_0000, 0x68_0000, 0x70_0000, 0x78_0000]);
+    let ties = exponents.iter().flat_map(|e| fractions.clone().map(move |f| e << 23 | f)).flat_map(|b| [b - 1, b, b + 1]);
     let special = [0, 1, 0x0000_8000, 0x0001_8000, f32::INFINITY.to_bits(), f32::NAN.to_bits()];
     let bits = floats.chain(ties.chain(special).flat_map(|b| [b, b | 1 << 31]));
     bits.map(|b| of(scalar::cast(DType::F32, dtype, b.into()))).collect()
@@ -205,7 +233,7 @@ fn kernels_convert_as_the_language_says() {
         let values = values(from);
         let kernel = (def(from).build)().unwrap_or_else(|e| panic!("{e}"));
         let n = values.len() as i64;
-        let shape = Shape { lens: vec![vec![n]; 11], scalars: vec![None; 11] };
+        let shape = Shape { lens: vec![vec![n]; 13], scalars: vec![None; 13] };
         let mut launch = Launch::new(&kernel, &shape, Placement::Aligned, 1);
         launch.set(&kernel, "x", &|i| values[i].bits);
         let buffers = launch.evaluate(&kernel).unwrap_or_else(|e| panic!("{e}"));
@@ -245,31 +273,70 @@ static float __ll2float_rz(long long x) { return cut(x); }
 static float __ull2float_rz(unsigned long long x) { return cut(x); }
 static int __float2int_rz(float x) { return (int)x; }
 static unsigned int __float2uint_rz(float x) { return (unsigned int)x; }
+static unsigned int __float2uint_rn(float x) { return (unsigned int)lrintf(x); }
 static long long __float2ll_rz(float x) { return (long long)x; }
 static unsigned long long __float2ull_rz(float x) { return (unsigned long long)x; }
 ";
 
-/// The functions that an emitted text defines in front of its kernel.
-fn helpers(text: &str) -> String {
-    let parts = text.split("\n\n").filter(|p| p.contains("__forceinline__ unsigned short") && p.contains("bfloat16("));
+/// The functions that an emitted text defines in front of its kernel, of those whose heads have such words in them.
+fn helpers(text: &str, words: &[&str]) -> String {
+    let heads = |p: &str| p.lines().any(|l| l.contains("__forceinline__") && words.iter().any(|word| l.contains(word)));
+    let parts = text.split("\n\n").filter(|p| heads(p));
     parts.map(|p| format!("{p}\n")).collect()
+}
+
+/// The text of the casts of a type under the naive schedule.
+fn text_of_casts(from: DType) -> String {
+    let kernel = (def(from).build)().unwrap_or_else(|e| panic!("{e}"));
+    let naive = Space::new(&kernel, &Facts::none(&kernel), Target::h200()).naive().expect("legal");
+    emit(&lower(&kernel, &Facts::none(&kernel), &naive, Target::h200()).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// Where no instruction converts 8-bit floats, kernels do it by bits.
+#[test]
+fn helpers_of_8_bit_floats_round_once() {
+    let text = text_of_casts(DType::F32);
+    for (to, name) in [(DType::F8E4M3, "float_to_e4m3"), (DType::F8E5M2, "float_to_e5m2")] {
+        assert!(text.contains(&format!("= {name}(")), "{text}");
+        let values = values(DType::F32);
+        let list: Vec<String> = values.iter().map(|l| format!("{}u", l.bits)).collect();
+        let main = format!(
+            "{INSTRUCTIONS}{}\nint main()\n{{\n    for (unsigned int bits : {{{}}})\n        printf(\"%d\\n\", {name}(__uint_as_float(bits)));\n}}\n",
+            helpers(&text, &[&format!(" {name}(")]),
+            list.join(", ")
+        );
+        let Some(host) = HostProgram::build("__global__ void f()\n{\n}\n", "f", "", &main) else { return };
+        let found = host.run(&[]);
+        assert_eq!(found.lines().count(), values.len());
+        for (x, line) in values.iter().zip(found.lines()) {
+            assert_converted(*x, to, line.parse().expect("a number"));
+        }
+    }
+    let text = text_of_casts(DType::F8E4M3);
+    let main = format!(
+        "{INSTRUCTIONS}{}\nint main()\n{{\n    for (int bits = 0; bits < 256; bits++)\n        printf(\"%u\\n\", __float_as_uint(e4m3_to_float(bits)));\n}}\n",
+        helpers(&text, &[" e4m3_to_float("]),
+    );
+    let Some(host) = HostProgram::build("__global__ void f()\n{\n}\n", "f", "", &main) else { return };
+    let found = host.run(&[]);
+    assert_eq!(found.lines().count(), 256);
+    for (x, line) in values(DType::F8E4M3).into_iter().zip(found.lines()) {
+        assert_converted(x, DType::F32, line.parse().expect("a number"));
+    }
 }
 
 #[test]
 fn helpers_of_kernels_round_once() {
     let types = [(DType::I32, "int"), (DType::U32, "uint"), (DType::I64, "long"), (DType::U64, "ulong")];
     for (from, name) in types {
-        let kernel = (def(from).build)().unwrap_or_else(|e| panic!("{e}"));
-        let naive = Space::new(&kernel, &Facts::none(&kernel), Target::h200()).naive().expect("legal");
-        let simt = lower(&kernel, &Facts::none(&kernel), &naive, Target::h200()).unwrap_or_else(|e| panic!("{e}"));
-        let text = emit(&simt);
+        let text = text_of_casts(from);
         let called = format!("= {name}_to_bfloat16(");
         assert!(text.contains(&called), "{text}");
         let values = values(from);
         let list: Vec<String> = values.iter().map(|l| format!("{}ull", l.bits)).collect();
         let main = format!(
             "{INSTRUCTIONS}{}\nint main()\n{{\n    for (unsigned long long bits : {{{}}})\n        printf(\"%d\\n\", {name}_to_bfloat16(bits));\n}}\n",
-            helpers(&text),
+            helpers(&text, &["bfloat16("]),
             list.join(", ")
         );
         let Some(host) = HostProgram::build("__global__ void f()\n{\n}\n", "f", "", &main) else { return };
@@ -300,6 +367,8 @@ fn rounded_by_the_host(y: &mut Tensor<f32, 1>, w: Scalar<i64>) {
         u.cast::<f16>().cast::<f32>(),
         i.cast::<f32>(),
         u.cast::<f32>(),
+        w.cast::<f8e4m3>().cast::<f32>(),
+        w.cast::<f8e5m2>().cast::<f32>(),
     ];
     for (at, value) in numbers.into_iter().enumerate() {
         float_bits(y, scalar::<i64>(at as i64), value);
@@ -309,7 +378,7 @@ fn rounded_by_the_host(y: &mut Tensor<f32, 1>, w: Scalar<i64>) {
 #[test]
 fn host_code_rounds_once() {
     let program = (rounded_by_the_host::Program::def().build)().unwrap_or_else(|e| panic!("{e}"));
-    let signature = Signature::parse("void solve(float* y[8], long long w)").expect("a signature");
+    let signature = Signature::parse("void solve(float* y[10], long long w)").expect("a signature");
     let mut naive =
         |_: usize, kernel: &girih_core::tile::Kernel| Space::new(kernel, &Facts::best(kernel), Target::h200()).naive().expect("legal");
     let text = export_program(&program, &signature, Target::h200(), &mut naive).unwrap_or_else(|e| panic!("{e}"));
@@ -317,8 +386,8 @@ fn host_code_rounds_once() {
     let values = values(DType::I64);
     let list: Vec<String> = values.iter().map(|l| format!("{}ull", l.bits)).collect();
     let main = format!(
-        "int main()\n{{\n    for (unsigned long long bits : {{{}}}) {{\n        float y[8];\n        unsigned int b[8];\n        solve(y, bits);\n        \
-         memcpy(b, y, 32);\n        for (unsigned int x : b)\n            printf(\"%u \", x);\n        printf(\"\\n\");\n    }}\n}}\n",
+        "int main()\n{{\n    for (unsigned long long bits : {{{}}}) {{\n        float y[10];\n        unsigned int b[10];\n        solve(y, bits);\n        \
+         memcpy(b, y, 40);\n        for (unsigned int x : b)\n            printf(\"%u \", x);\n        printf(\"\\n\");\n    }}\n}}\n",
         list.join(", ")
     );
     let Some(host) = HostProgram::build(&text, "float_bits", stand_in, &main) else { return };
@@ -333,6 +402,8 @@ fn host_code_rounds_once() {
         (DType::U64, DType::F16),
         (DType::I32, DType::F32),
         (DType::U64, DType::F32),
+        (DType::I64, DType::F8E4M3),
+        (DType::I64, DType::F8E5M2),
     ];
     for (x, line) in values.iter().zip(found.lines()) {
         for ((from, to), bits) in columns.into_iter().zip(line.split_whitespace()) {

@@ -146,6 +146,11 @@ impl DType {
         }
     }
 
+    /// Whether a dot multiplies operands of this type and of another one: of the same, or both floats of 8 bits.
+    pub fn multiplies(self, other: DType) -> bool {
+        self == other || self.is_float8() && other.is_float8()
+    }
+
     /// The types in which a dot may add up products of this type; products of narrower floats and 8-bit integers are exact in them.
     pub const fn dot_accumulators(self) -> &'static [DType] {
         match self {

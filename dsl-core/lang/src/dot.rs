@@ -1,7 +1,7 @@
 //! Dots of tiles.
 
 use super::builder::KernelBuilder;
-use super::elem::Num;
+use super::elem::{Factor, Num};
 use super::ops;
 use super::scalar::Scalar;
 use super::session::{self, Handle, Session};
@@ -12,13 +12,14 @@ use girih_ir::tile::{Fold, Op, Size, Stmt, Ty, ValueId};
 use girih_ir::types::{DType, UnaryOp};
 
 /// `acc + a · b` for `[M, K] · [K, N]` into `[M, N]`, added up in `acc`'s type: f32 for floats, i32 for `i8`, `u8` and `i32`, u32 for
-/// `u32`. Products of 16-bit floats and 8-bit integers are exact; those of f32 are fused with the addition. The order of the additions is
+/// `u32`. Both operands have one type, but 8-bit floats may be of either format. Products of narrower floats and 8-bit integers are exact;
+/// those of f32 are fused with the addition. The order of the additions is
 /// the schedule's. Absent elements of the operands count as zero.
 ///
 /// # Errors
 /// Shapes or element types that don't fit are reported with the line of the call.
 #[track_caller]
-pub fn dot<T: Num, A: Num>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
+pub fn dot<T: Factor<U>, U: Num, A: Num>(a: Tile<T>, b: Tile<U>, acc: Tile<A>) -> Tile<A> {
     let loc = SourceLoc::caller();
     Tile::of(
         session::with(|s| {

@@ -6,7 +6,7 @@ pub use super::components::{Components, TileLike};
 pub use super::control::Tiles;
 pub use super::demand::require;
 pub use super::dot::{dot, dot_with};
-pub use super::elem::{Bits, Elem, Float, Int, Num};
+pub use super::elem::{Bits, Elem, Factor, Float, Int, Num};
 pub use super::elementwise::Elementwise;
 pub use super::grid::{PrefixGrid, ReduceGrid};
 pub use super::operand::{Operand, ScalarOperand};

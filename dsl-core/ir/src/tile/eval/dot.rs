@@ -8,11 +8,12 @@ use crate::types::{BinaryOp, DType, TernaryOp};
 impl Machine<'_, '_> {
     /// `acc + a · b`, the inner axis in ascending order.
     pub(super) fn dot(&self, a: ValueId, b: ValueId, acc: ValueId) -> Val {
-        let (from, to) = (self.dtype(a), self.dtype(acc));
-        // An operand has its type's precision, whatever it was computed in.
-        let (cast, numbers) = (self.numbers.cast(from, to), self.numbers);
-        let widen = move |cell: u64| cast(numbers.load(from, numbers.store(from, cell)));
+        let to = self.dtype(acc);
         let zeros_for_absent = |v: ValueId| -> Vec<u64> {
+            // An operand has its type's precision, whatever it was computed in.
+            let (from, numbers) = (self.dtype(v), self.numbers);
+            let cast = numbers.cast(from, to);
+            let widen = move |cell: u64| cast(numbers.load(from, numbers.store(from, cell)));
             let tile = self.tile(v);
             (0..tile.data.len()).map(|i| widen(tile.at(i).unwrap_or(0))).collect()
         };

@@ -129,7 +129,7 @@ impl Checker<'_> {
             }
             Op::Dot { a, b, acc, fold } => {
                 let (x, y) = (self.used(*a)?.clone(), self.used(*b)?.clone());
-                ensure(x.dtype() == y.dtype(), wrong)?;
+                ensure(x.dtype().zip(y.dtype()).is_some_and(|(a, b)| a.multiplies(b)), wrong)?;
                 let fits = match (shape(&x).as_slice(), shape(&y).as_slice(), shape(result).as_slice()) {
                     ([m, k], [l, n], [r, c]) => m == r && k == l && n == c,
                     _ => false,
