@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use syn::{Expr, FnArg, Ident, Pat, ReturnType, Signature, Type};
 
 /// Functions of the prelude: a kernel of the same name would hide them in its own body.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 15] = [
     "along",
     "zeros",
     "full",
@@ -16,6 +16,7 @@ const TAKEN: [&str; 14] = [
     "select",
     "dot",
     "dot_with",
+    "mixed_dot",
     "require",
     "scalar",
     "temp",
@@ -105,7 +106,9 @@ fn instead_of(ty: &Type, by: By) -> Option<String> {
         Type::Path(p) => match p.path.get_ident()?.to_string().as_str() {
             "usize" | "isize" => Some("Scalar<i64>".to_string()),
             "f64" => Some("Scalar<f32>".to_string()),
-            name @ ("f32" | "f16" | "bf16" | "f8e4m3" | "f8e5m2" | "i8" | "u8" | "i32" | "u32" | "i64" | "u64" | "bool") => Some(format!("Scalar<{name}>")),
+            name @ ("f32" | "f16" | "bf16" | "f8e4m3" | "f8e5m2" | "i8" | "u8" | "i32" | "u32" | "i64" | "u64" | "bool") => {
+                Some(format!("Scalar<{name}>"))
+            }
             _ => None,
         },
         _ => None,

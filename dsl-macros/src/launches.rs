@@ -8,13 +8,14 @@ use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprCall, Path, PathArguments, parse_quote};
 
 /// Functions of the prelude: they launch nothing.
-const OF_PRELUDE: [&str; 15] = [
+const OF_PRELUDE: [&str; 16] = [
     "along",
     "dot",
     "dot_with",
     "full",
     "iota",
     "lanes",
+    "mixed_dot",
     "require",
     "scalar",
     "select",

@@ -49,7 +49,8 @@ fn check_type(ty: &Type, errors: &mut Errors) {
         _ => false,
     };
     if !usable {
-        errors.on(ty, "a field is f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, u32, i64, u64, bool, or a struct with `#[derive(TileType)]`");
+        errors
+            .on(ty, "a field is f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, u32, i64, u64, bool, or a struct with `#[derive(TileType)]`");
     }
 }
 

@@ -32,7 +32,7 @@ pub fn float8_product<A: Factor<f8e4m3>, C: Float>(
     for (m, n) in c.tiles([BM, BN]) {
         let mut acc = zeros::<f32>([BM, BN]);
         for k in a.axis(1).tiles(BK) {
-            acc = dot(a.load((m, k)), b.load((n, k)).t(), acc);
+            acc = mixed_dot(a.load((m, k)), b.load((n, k)).t(), acc);
         }
         c.store((m, n), (acc * (scale_a * scale_b)).cast());
     }

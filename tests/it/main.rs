@@ -29,6 +29,7 @@ mod elements;
 mod evaluator;
 mod explain;
 mod exports;
+mod float8;
 mod floors;
 mod folds;
 mod functions;

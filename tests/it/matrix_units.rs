@@ -229,7 +229,9 @@ fn received(dtype: DType, what: LoadMatrix) -> Kernel {
 #[test]
 fn every_lane_receives_its_part_of_matrices() {
     for count in [1, 2, 4] {
-        for (dtype, transposed) in [(DType::F16, false), (DType::F16, true), (DType::BF16, true), (DType::U8, false), (DType::F8E4M3, false), (DType::F32, false)] {
+        for (dtype, transposed) in
+            [(DType::F16, false), (DType::F16, true), (DType::BF16, true), (DType::U8, false), (DType::F8E4M3, false), (DType::F32, false)]
+        {
             let kernel = received(dtype, LoadMatrix { count, transposed });
             let size = dtype.size();
             let input: Vec<u8> = (0..count as usize * 128).map(|i| noise(i / size * size + i % size) as u8).collect();

@@ -12,26 +12,32 @@ use girih_ir::tile::{Fold, Op, Size, Stmt, Ty, ValueId};
 use girih_ir::types::{DType, UnaryOp};
 
 /// `acc + a · b` for `[M, K] · [K, N]` into `[M, N]`, added up in `acc`'s type: f32 for floats, i32 for `i8`, `u8` and `i32`, u32 for
-/// `u32`. Both operands have one type, but 8-bit floats may be of either format. Products of narrower floats and 8-bit integers are exact;
-/// those of f32 are fused with the addition. The order of the additions is
+/// `u32`. Products of narrower floats and 8-bit integers are exact; those of f32 are fused with the addition. The order of the additions is
 /// the schedule's. Absent elements of the operands count as zero.
 ///
 /// # Errors
 /// Shapes or element types that don't fit are reported with the line of the call.
 #[track_caller]
-pub fn dot<T: Factor<U>, U: Num, A: Num>(a: Tile<T>, b: Tile<U>, acc: Tile<A>) -> Tile<A> {
-    let loc = SourceLoc::caller();
-    Tile::of(
-        session::with(|s| {
-            let k = s.kernel("`dot`", loc)?;
-            if !T::DTYPE.dot_accumulators().contains(&A::DTYPE) {
-                k.error(wrong_types(T::DTYPE, A::DTYPE, loc));
-                return None;
-            }
-            record(k, [a.handle(), b.handle(), acc.handle()], A::DTYPE, None, loc)
-        })
-        .unwrap_or(Handle::POISON),
-    )
+pub fn dot<T: Num, A: Num>(a: Tile<T>, b: Tile<T>, acc: Tile<A>) -> Tile<A> {
+    product([a.handle(), b.handle(), acc.handle()], (T::DTYPE, A::DTYPE), SourceLoc::caller())
+}
+
+/// The same of operands that need not have one type: 8-bit floats may be of either format.
+#[track_caller]
+pub fn mixed_dot<T: Factor<U>, U: Num, A: Num>(a: Tile<T>, b: Tile<U>, acc: Tile<A>) -> Tile<A> {
+    product([a.handle(), b.handle(), acc.handle()], (T::DTYPE, A::DTYPE), SourceLoc::caller())
+}
+
+fn product<A: Num>(handles: [Handle; 3], (of, sum): (DType, DType), loc: SourceLoc) -> Tile<A> {
+    let recorded = session::with(|s| {
+        let k = s.kernel("`dot`", loc)?;
+        if !of.dot_accumulators().contains(&sum) {
+            k.error(wrong_types(of, sum, loc));
+            return None;
+        }
+        record(k, handles, sum, None, loc)
+    });
+    Tile::of(recorded.unwrap_or(Handle::POISON))
 }
 
 /// A dot with another pair of operations: for `[M, K]` and `[K, N]` each element of `acc`, `[M, N]`, becomes

@@ -25,15 +25,18 @@ pub trait Elem: Copy + Send + Sync + std::fmt::Debug + PartialEq + 'static {
 )]
 pub trait Num: Elem {}
 
-/// Types that a `dot` multiplies elements of another type with: the same type, and of 8-bit floats either format.
-#[diagnostic::on_unimplemented(message = "`{Self}` is not multiplied with `{U}` by `dot`", note = "convert one operand with `.cast`")]
+/// Types whose elements `mixed_dot` multiplies with those of another type: the same type, and of 8-bit floats either format.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not multiplied with `{U}`", note = "convert one operand with `.cast`")]
 pub trait Factor<U>: Num {}
 impl<T: Num> Factor<T> for T {}
 impl Factor<f8e5m2> for f8e4m3 {}
 impl Factor<f8e4m3> for f8e5m2 {}
 
 /// f32, f16, bf16, f8e4m3 and f8e5m2.
-#[diagnostic::on_unimplemented(message = "`{Self}` is no float", note = "floats are f32, f16, bf16, f8e4m3 and f8e5m2: convert with `.cast::<f32>()`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no float",
+    note = "floats are f32, f16, bf16, f8e4m3 and f8e5m2: convert with `.cast::<f32>()`"
+)]
 pub trait Float: Num {}
 
 /// The integers.

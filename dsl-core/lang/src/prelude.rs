@@ -5,7 +5,7 @@ pub use super::chain::{Chain, chain};
 pub use super::components::{Components, TileLike};
 pub use super::control::Tiles;
 pub use super::demand::require;
-pub use super::dot::{dot, dot_with};
+pub use super::dot::{dot, dot_with, mixed_dot};
 pub use super::elem::{Bits, Elem, Factor, Float, Int, Num};
 pub use super::elementwise::Elementwise;
 pub use super::grid::{PrefixGrid, ReduceGrid};

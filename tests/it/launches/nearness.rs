@@ -15,6 +15,8 @@ pub fn near(dtype: DType, got: &[u8], want: &[u8], slack: f64) -> bool {
         return got == want;
     }
     let tolerance = match dtype {
+        DType::F8E4M3 => 0.13,
+        DType::F8E5M2 => 0.26,
         DType::F16 => 2e-3,
         DType::BF16 => 2e-2,
         _ => 1e-5,

@@ -1,5 +1,7 @@
 """Products of matrices and vectors, and what is solved by them."""
 
+import functools
+
 import torch
 import torch.nn.functional as F
 from peers.inputs import eyes, ints, matrices, normal, sparse_dense, uniform
@@ -35,6 +37,47 @@ def lower_precision(dtype, multiply, layout):
         return multiply(a.t() if layout[0] == "t" else a, b.t() if layout[1] == "t" else b)
 
     return make, operation
+
+
+# torch's formats of 8 bits.
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def float8_inputs(of_a, scales):
+    """Both operands along the axis of the sum, and what scales there are."""
+
+    def make(s):
+        (a,) = matrices(of_a, -1, 1, (s["M"], s["K"]))
+        (b,) = matrices(E4M3, -1, 1, (s["N"], s["K"]))
+        return [a, b, *scales(s)]
+
+    return make
+
+
+def whole_scales(s):
+    return [float(s[f"scale_{x}"]) for x in "AB"]
+
+
+@functools.cache
+def on_gpu(scale):
+    return torch.full((1,), scale, device="cuda")
+
+
+def float8_product(out):
+    # Fast accumulation: sums are those of the matrix unit, as ours are. Numbers are copied to the GPU once, not in each call.
+    def operation(a, b, scale_a, scale_b):
+        scale_a, scale_b = (x if torch.is_tensor(x) else on_gpu(x) for x in (scale_a, scale_b))
+        return torch._scaled_mm(a, b.t(), scale_a=scale_a, scale_b=scale_b, out_dtype=out, use_fast_accum=True)
+
+    return operation
+
+
+def float8_rows(a, b, scales_a, scales_b):
+    return float8_product(torch.bfloat16)(a, b, scales_a.unsqueeze(1), scales_b.unsqueeze(0))
+
+
+def float8_blocks(a, b, scales_a, scales_b):
+    return torch._scaled_mm(a, b.t(), scale_a=scales_a.t(), scale_b=scales_b, out_dtype=torch.bfloat16)
 
 
 def requantised(a, b, scale_a, scale_b, scale_c, zero_a, zero_b, zero_c):
@@ -140,6 +183,17 @@ PEERS = {
             ("int8", torch.int8, torch._int_mm),
         )
     },
+    "gemm_f8e4m3_nt": (float8_inputs(E4M3, whole_scales), float8_product(torch.bfloat16)),
+    "gemm_f8e4m3_f16_nt": (float8_inputs(E4M3, whole_scales), float8_product(torch.float16)),
+    "gemm_f8e5m2_nt": (float8_inputs(E5M2, whole_scales), float8_product(torch.bfloat16)),
+    "gemm_f8e4m3_rows_nt": (
+        float8_inputs(E4M3, lambda s: [uniform(0.5, 2, s["M"]), uniform(0.5, 2, s["N"])]),
+        float8_rows,
+    ),
+    "gemm_f8e4m3_blocks_nt": (
+        float8_inputs(E4M3, lambda s: [uniform(0.5, 2, -(-s["K"] // 128), s[x]) for x in "MN"]),
+        float8_blocks,
+    ),
     "ordinary_least_squares": (
         lambda s: [eyes(s["n_samples"], s["n_features"]), torch.ones(s["n_samples"], device="cuda")],
         least_squares,

@@ -67,6 +67,29 @@ pub fn group_integers<T: Num>(a: &Tensor<T, 2>, b: &Tensor<T, 2>, c: &mut Tensor
     }
 }
 
+/// 8-bit floats of either format by one of them, added to what is there.
+#[kernel(
+    types(A = [f8e4m3, f8e5m2]),
+    tile(BM = [64, 128], BN = [64, 24, 32], BK = [64, 32, 128]),
+    coarsen(TM of BM = 8, TN of BN = 8),
+    vector(V = [16, 4]),
+    unit(U = [Wgmma, Mma]),
+    warps(W = [4, 8]),
+    stages(S = [3, 1, 2]),
+    copy(P = [Async, Registers, Tensor]),
+    grid(G = [0, 1]),
+    split(Z = [1, 2])
+)]
+pub fn group_float8<A: Factor<f8e5m2>>(a: &Tensor<A, 2>, b: &Tensor<f8e5m2, 2>, c: &mut Tensor<f32, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = mixed_dot(a.load((m, k)), b.load((n, k)).t(), acc);
+        }
+        c.store((m, n), acc);
+    }
+}
+
 /// f32 that tensor maps round to tf32.
 #[kernel(
     tile(BM = [64, 128], BN = [64, 24, 256], BK = [32, 16, 64]),

@@ -161,7 +161,7 @@ rules! {
         "`Wgmma` multiplies f32 rounded to tf32 where tensor maps copy it and round on the way: `copy` is `Tensor` and `stages` 2 or more. A launch whose rows do not begin at multiples of 16 bytes has `Mma` in its stead."
         "{name} is rounded to tf32 on its way from shared memory to the dot; tensor maps do so on the way there (copy Tensor, stages 2 or more), else use Mma";
     UnitGroupAcross ["unit"]
-        "`Wgmma` multiplies 8-bit integers and tf32 that lie along the sum's axis."
+        "`Wgmma` multiplies 8-bit floats, 8-bit integers and tf32 that lie along the sum's axis."
         "{name} lies across the axis of the sum, where warp groups read 16-bit elements only: use Mma";
     UnitGroupRows ["unit", "tile"]
         "With `Wgmma` an operand's contiguous rows have 32, 64 or a multiple of 128 bytes, and there are a multiple of 8."
