@@ -13,7 +13,8 @@
 //!   a 16-bit float.
 //! - The 8-bit floats are those of the OCP specification (OFP8, revision 1.0), and numbers become them as by `cvt.rn.satfinite`: what rounds to
 //!   more than the largest finite number (f8e4m3: 448, f8e5m2: 57344), infinities too, saturates to it; NaN becomes a NaN (0x7f but for its
-//!   sign). f8e4m3 has no infinities; those of f8e5m2 come from memory alone, and stay what they are until they are converted.
+//!   sign). f8e4m3 has no infinities; those of f8e5m2 come from memory alone, and one that a kernel moves without computing anything with it
+//!   may be stored as it was or saturated.
 //! - Comparisons with NaN are false, but `Ne` is true.
 
 mod c_type;
