@@ -2,7 +2,8 @@
 //! numbers back to their size. One scale for a matrix, one for each of its rows, or one for each 128 elements of a row.
 //!
 //! Tensor cores keep about 14 bits of such sums (`girih_core::fragments::Atom::error_bound`). Where every 128 positions have scales of their own,
-//! their products are added up apart, and by an ordinary addition to the sum: it is the more exact one, too.
+//! their products are added up apart, and by an ordinary addition to the sum: it is the more exact one, too. The first unit is that of warp groups:
+//! for `mma.sync` on 8-bit floats an H200 converts them to f16.
 
 use girih::challenge::{Sizes, float8_rounding};
 use girih::prelude::*;
@@ -13,7 +14,7 @@ use girih::prelude::*;
     tile(BM = [128, 64, 32], BN = [128, 256, 64, 32], BK = [64, 128, 32]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [16, 8, 4, 1]),
-    unit(U = [Mma, Ffma, Wgmma]),
+    unit(U = [Wgmma, Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Overlap, Registers, Tensor]),
@@ -43,7 +44,7 @@ pub fn float8_product<A: Factor<f8e4m3>, C: Float>(
     tile(BM = [128, 64, 32], BN = [128, 256, 64, 32], BK = [64, 128, 32]),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [16, 8, 4, 1]),
-    unit(U = [Mma, Ffma, Wgmma]),
+    unit(U = [Wgmma, Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [3, 2, 1, 4]),
     copy(P = [Async, Overlap, Registers, Tensor]),
@@ -70,10 +71,10 @@ pub fn float8_product_of_rows(
 
 /// c = a · bᵀ, each 128 elements of a row of a and of b times their scale. Scales lie position by position: those of all rows, then the next.
 #[kernel(
-    tile(BM = [128, 64, 32], BN = [128, 64, 32], BK = 128),
+    tile(BM = [128, 64, 32], BN = [64, 128, 32], BK = 128),
     coarsen(TM of BM = [8, 4, 1], TN of BN = [8, 4, 1]),
     vector(V = [16, 8, 4, 1]),
-    unit(U = [Mma, Ffma, Wgmma]),
+    unit(U = [Wgmma, Mma, Ffma]),
     warps(W = [8, 4]),
     stages(S = [2, 3, 1, 4]),
     copy(P = [Async, Overlap, Registers, Tensor]),

@@ -284,6 +284,27 @@ pub fn quantized_product(a: &Tensor<i8, 2>, b: &Tensor<i8, 2>, scale: Scalar<f32
     }
 }
 
+/// A product that is kept in 8 bits, of operands that lie across the sum and along it.
+#[kernel(
+    types(T = [f8e4m3, f8e5m2]),
+    tile(BM = [32, 16], BN = [32, 16], BK = [32, 64]),
+    coarsen(TM of BM = [4, 1], TN of BN = [4, 2]),
+    vector(V = [16, 4, 1]),
+    unit(U = [Mma, Ffma]),
+    warps(W = [2, 1]),
+    stages(S = [2, 1, 3]),
+    copy(P = [Async, Registers])
+)]
+pub fn kept_in_8_bits<T: Factor<f8e4m3>>(a: &Tensor<T, 2>, b: &Tensor<f8e4m3, 2>, c: &mut Tensor<f8e4m3, 2>) {
+    for (m, n) in c.tiles([BM, BN]) {
+        let mut acc = zeros::<f32>([BM, BN]);
+        for k in a.axis(1).tiles(BK) {
+            acc = mixed_dot(a.load((m, k)), b.load((k, n)), acc);
+        }
+        c.store((m, n), (acc * 0.0625).cast());
+    }
+}
+
 /// Operands that are computed: weights of 8 bits with a scale per column, and a nonlinearity of which zero is no fixed point.
 #[kernel(
     tile(BM = [16, 32, 8], BN = [16, 32], BK = [16, 32]),

@@ -30,24 +30,3 @@ pub fn ranges_of_float8<T: Float>(x: &Tensor<T, 2>, least: &mut Tensor<T, 1>, mo
         squares.store(r, sum.sum_axis(1));
     }
 }
-
-/// A product that is kept in 8 bits, of operands that lie across the sum and along it.
-#[kernel(
-    types(T = [f8e4m3, f8e5m2]),
-    tile(BM = [32, 16], BN = [32, 16], BK = [32, 64]),
-    coarsen(TM of BM = [4, 1], TN of BN = [4, 2]),
-    vector(V = [16, 4, 1]),
-    unit(U = [Mma, Ffma]),
-    warps(W = [2, 1]),
-    stages(S = [2, 1, 3]),
-    copy(P = [Async, Registers])
-)]
-pub fn kept_in_8_bits<T: Factor<f8e4m3>>(a: &Tensor<T, 2>, b: &Tensor<f8e4m3, 2>, c: &mut Tensor<f8e4m3, 2>) {
-    for (m, n) in c.tiles([BM, BN]) {
-        let mut acc = zeros::<f32>([BM, BN]);
-        for k in a.axis(1).tiles(BK) {
-            acc = mixed_dot(a.load((m, k)), b.load((k, n)), acc);
-        }
-        c.store((m, n), (acc * 0.0625).cast());
-    }
-}
