@@ -35,8 +35,8 @@ fn exports_have_the_judges_signature_and_no_library() {
             let first: Vec<&str> = text.lines().take(12).collect();
             assert!(first.iter().any(|l| l.contains("nvcc") && l.contains(arch)), "{what}: {first:?}");
             for include in text.lines().filter(|l| l.trim_start().starts_with("#include")) {
-                let known =
-                    ["<cuda_runtime.h>", "<cuda_bf16.h>", "<cuda_fp16.h>", "<stdint.h>", "<stdio.h>"].iter().any(|h| include.contains(h));
+                let headers = ["<cuda_runtime.h>", "<cuda_bf16.h>", "<cuda_fp16.h>", "<cuda_fp8.h>", "<stdint.h>", "<stdio.h>"];
+                let known = headers.iter().any(|h| include.contains(h));
                 assert!(known, "{what}: {include}");
             }
             assert_eq!(text.matches('{').count(), text.matches('}').count(), "{what}");

@@ -280,9 +280,14 @@ fn header(
 fn includes(signature: &Signature, needed: &BTreeSet<&str>) -> String {
     let mentions = |word: &str| signature.params.iter().any(|p| p.c_type.contains(word));
     let mut out = String::from("#include <cuda_runtime.h>\n");
-    for (include, used) in
-        [("cuda.h", false), ("cuda_bf16.h", mentions("bfloat16")), ("cuda_fp16.h", mentions("half")), ("stdint.h", mentions("_t"))]
-    {
+    let all = [
+        ("cuda.h", false),
+        ("cuda_bf16.h", mentions("bfloat16")),
+        ("cuda_fp16.h", mentions("half")),
+        ("cuda_fp8.h", mentions("__nv_fp8")),
+        ("stdint.h", mentions("_t")),
+    ];
+    for (include, used) in all {
         if used || needed.contains(include) {
             out.push_str(&format!("#include <{include}>\n"));
         }
