@@ -66,7 +66,8 @@ fn kernels_are_checked_without_a_challenge() {
     let bare = bare.filter(|s| !s.name.contains("::flash_attention"));
     let (told, random): (Vec<Subject>, Vec<Subject>) = bare.partition(|s| OF_MEANING.iter().any(|name| s.name.ends_with(name)));
     // A part of them: `differential` launches all, and what is told apart here are the lengths and numbers of a check.
-    let random: Vec<Subject> = random.into_iter().step_by(4).collect();
+    // Both operands of outer products are as deep, which their rung's lengths see to.
+    let random: Vec<Subject> = random.into_iter().step_by(4).filter(|s| !s.name.ends_with("::outer_products")).collect();
     assert!(random.len() >= 30, "{}", random.len());
     assert_right(&random, 2);
     // Their challenges check them; random numbers are refused by the evaluator, and the report says why.
