@@ -16,6 +16,9 @@ use std::collections::HashMap;
 /// Multiply-adds by matrix instructions of a warp that are written out; a longer sum is a loop.
 pub(crate) const WRITTEN_OUT: i64 = 256;
 
+/// How dots read their left and right operands, what they add up in, and the positions along the tile of a sum.
+pub(super) type Multiplied = ([Number; 2], DType, i64);
+
 /// How the warps of a block share the results of dots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Warps {
@@ -136,8 +139,8 @@ pub(crate) fn unit(kernel: &Kernel) -> KnobId {
 
 /// How the dots of a kernel read their left and right operands, what they add up in, and the greatest common divisor of their sums' extents;
 /// `None` where no instruction does that.
-fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&girih_ir::tile::Size) -> i64) -> Option<([Number; 2], DType, i64)> {
-    let mut found: Option<([Number; 2], DType, i64)> = None;
+fn numbers(kernel: &Kernel, ops: &HashMap<ValueId, &Op>, size: &dyn Fn(&girih_ir::tile::Size) -> i64) -> Option<Multiplied> {
+    let mut found: Option<Multiplied> = None;
     for op in ops.values() {
         let Op::Dot { a, b, acc, fold: None } = op else { continue };
         let both = formats(kernel, ops, [*a, *b])?;

@@ -2,14 +2,14 @@
 //! must be like.
 
 use super::legality::Rule;
-use super::matrix_units::{Warps, contiguous};
+use super::matrix_units::{Multiplied, Warps, contiguous};
 use super::reads::ReadPlan;
 use super::results::{self, Shape};
 use super::{Handover, Pipeline, Plan, illegal};
 use crate::analyses::converted::{self, Converted};
 use crate::analyses::dots::{Dots, Loaded};
 use crate::analyses::uses::Uses;
-use girih_ir::fragments::{Form, GroupAtom, Number, Order};
+use girih_ir::fragments::{Form, GroupAtom, Order};
 use girih_ir::schedule::words::{DotUnit, Words};
 use girih_ir::schedule::{KnobKind, Schedule, ScheduleError};
 use girih_ir::tile::access::operations;
@@ -23,7 +23,7 @@ pub(super) fn groups(
     kernel: &Kernel,
     schedule: &Schedule,
     unit: KnobId,
-    (([left, right], accumulator, inner), anchor, shapes): (([Number; 2], DType, i64), &[i64], &[Shape]),
+    (([left, right], accumulator, inner), anchor, shapes): (Multiplied, &[i64], &[Shape]),
 ) -> Result<Warps, ScheduleError> {
     let refuse = |rule: super::legality::Broken| Err(illegal(kernel, &[unit], DotUnit::Wgmma.to_string(), rule));
     let any = GroupAtom::widest(left, right, accumulator, 8);
