@@ -43,10 +43,10 @@ pub fn least_squares_in_block(x: &Tensor<f32, 2>, y: &Tensor<f32, 1>, beta: &mut
     for f in beta.tiles([F]) {
         let mut sums = (zeros::<f32>([F, F]), zeros::<f32>([F]));
         for r in x.axis(0).tiles(rows) {
-            let mut samples = shared_uninit::<f32>([rows, F]);
-            let mut targets = shared_uninit::<f32>([rows]);
-            samples.store((.., ..), x.load((r, f)).or(0.0));
-            targets.store(.., y.load(r).or(0.0));
+            let mut samples = shared::<f32>([rows, F], 0.0);
+            let mut targets = shared::<f32>([rows], 0.0);
+            samples.store((.., ..), x.load((r, f)));
+            targets.store(.., y.load(r));
             let left = (x.len(0) - r.start()).cast::<i32>().min(ROWS);
             sums = add_products(sums, &samples, None, &targets, left, F);
         }

@@ -19,8 +19,7 @@ fn kernel(grid: HostExpr) -> Kernel {
         name: name.into(),
         kind: ParamKind::Pointer { tensor, dtype, writable: true, restrict: true, align: 16 },
     };
-    let length =
-        |name: &str, axis| Param { name: name.into(), kind: ParamKind::Host { dtype: DType::I32, value: HostExpr::Dim(0, axis) } };
+    let length = |name: &str, axis| Param { name: name.into(), kind: ParamKind::Host { dtype: DType::I32, value: HostExpr::Dim(0, axis) } };
     let params = vec![pointer("x", 0, DType::F32), pointer("data", 1, DType::I32), length("rows", 0), length("cols", 1)];
     let [signature, schedule, facts, launch] = [(); 4].map(|()| String::new());
     let provenance = Provenance { signature, loc: SourceLoc::NONE, schedule, facts, launch };
