@@ -147,7 +147,8 @@ fn producers_know_where_their_copies_lie() {
 #[test]
 fn every_schedule_of_dots_computes_what_eval_computes() {
     let chosen = super::differential::chosen();
-    let kernels: Vec<_> = all_kernels().into_iter().filter(|k| k.path.contains("dots::")).collect();
+    // One is wrong on purpose, and the evaluator says so.
+    let kernels: Vec<_> = all_kernels().into_iter().filter(|k| k.path.contains("dots::") && k.name != "too_near").collect();
     assert!(kernels.len() >= 12, "{} kernels with dots", kernels.len());
     compare(&kernels.into_iter().filter(|k| chosen.iter().any(|c| c.path == k.path)).collect::<Vec<_>>());
 }

@@ -1,4 +1,5 @@
-//! Gathers whose positions step by one along a thread's registers are vectors, where facts say that these are all there or all not.
+//! Gathers whose positions step by one along a thread's registers are vectors, and stores to such positions, where facts say that the elements
+//! are all there or all not.
 
 use super::differential::compare;
 use super::launches::best_facts;
@@ -168,6 +169,26 @@ fn neighbours_in_shared_memory_are_vectors() {
 fn a_mask_of_low_bits_keeps_neighbours() {
     let loads = |facts| vectors(&text(in_rounds::Kernel::def(), "C=4,V=4", facts));
     assert_eq!((loads(best_facts), loads(Facts::none)), (1, 0));
+}
+
+/// A row of few elements that lie at a computed position is one access of the thread that has the position.
+#[test]
+fn short_rows_are_gathered_by_vectors() {
+    let rows = |facts| {
+        let text = text(girih_examples::multi_agent_sim::flock::Kernel::def(), "T=32", facts);
+        text.matches("*reinterpret_cast<const float4*>(agents + (int)").count()
+    };
+    assert_eq!((rows(best_facts), rows(Facts::none)), (1, 0));
+}
+
+#[test]
+fn neighbours_are_scattered_by_vectors() {
+    let stores = |facts| {
+        let text = text(girih_examples::int8_kv_cache_attention::attend_bytes::Kernel::def(), "", facts);
+        text.matches("*reinterpret_cast<float4*>(parts").count()
+    };
+    assert!(stores(best_facts) > 0);
+    assert_eq!(stores(Facts::none), 0, "rows may begin anywhere");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::lets::{Lets, MOST};
 use super::narrow::ranges;
 use crate::cuda::wrap::{Data, is_cut};
 use crate::lower::expand::range::Launch;
-use girih_ir::simt::visit::{blocks, children, each_expr, inner_blocks};
+use girih_ir::simt::visit::{children, each_expr, inner_blocks};
 use girih_ir::simt::{Expr, Kernel, Special, Stmt, VarId};
 use girih_ir::types::{BinaryOp, CompareOp, DType, Literal, UnaryOp};
 use polynomial::Polynomial;
@@ -64,33 +64,29 @@ struct Bounds<'k> {
 impl Bounds<'_> {
     fn block(&mut self, block: &mut [Stmt]) {
         for stmt in block {
-            match &mut *stmt {
-                Stmt::If { condition, then, otherwise } => {
-                    self.expr(condition);
-                    self.under(condition, true, &mut |s| s.block(then));
-                    self.under(condition, false, &mut |s| s.block(otherwise));
-                }
-                Stmt::While { header, condition, body } => {
-                    self.block(header);
-                    self.expr(condition);
-                    self.under(condition, true, &mut |s| s.block(body));
-                }
-                Stmt::For { var, start, end, step, body, .. } => {
-                    [&mut *start, &mut *end, step].into_iter().for_each(|e| self.expr(e));
-                    let before = self.known.len();
-                    self.counts(*var, start, end);
-                    self.block(body);
-                    self.known.truncate(before);
-                }
-                Stmt::Let { var, value: Expr::Special(Special::Block) } => self.is_below_grid(*var),
-                Stmt::Let { var, value } if !matches!(value, Expr::Var(_)) => {
-                    self.expr(value);
-                    self.is_copy(*var, value);
-                }
-                other => {
-                    each_expr(other, &mut |e| self.expr(e));
-                    blocks(other).into_iter().for_each(|inner| self.block(inner));
-                }
+            if let Stmt::If { condition, then, otherwise } = stmt {
+                self.expr(condition);
+                self.under(condition, true, &mut |s| s.block(then));
+                self.under(condition, false, &mut |s| s.block(otherwise));
+            } else if let Stmt::While { header, condition, body } = stmt {
+                self.block(header);
+                self.expr(condition);
+                self.under(condition, true, &mut |s| s.block(body));
+            } else if let Stmt::For { var, start, end, step, body, .. } = stmt {
+                [&mut *start, &mut *end, step].into_iter().for_each(|e| self.expr(e));
+                let before = self.known.len();
+                self.counts(*var, start, end);
+                self.block(body);
+                self.known.truncate(before);
+            } else if let Stmt::Let { var, value: Expr::Special(Special::Block) } = stmt {
+                self.is_below_grid(*var);
+            } else if let Stmt::Let { var, value } = stmt
+                && !matches!(value, Expr::Var(_))
+            {
+                self.expr(value);
+                self.is_copy(*var, value);
+            } else {
+                each_expr(stmt, &mut |e| self.expr(e));
             }
             predicate(stmt);
         }
@@ -170,7 +166,7 @@ impl Bounds<'_> {
                 }
                 return;
             }
-            // Both operands are evaluated: what is loaded keeps its own condition.
+            // All of these are evaluated in any case: what is loaded in them keeps its own condition.
             Expr::Binary(BinaryOp::And, a, b) if !loads(b) => {
                 self.expr(a);
                 self.under(&a.clone(), true, &mut |s| s.expr(b));
@@ -180,7 +176,7 @@ impl Bounds<'_> {
                 self.under(&condition.clone(), true, &mut |s| s.expr(a));
                 self.under(&condition.clone(), false, &mut |s| s.expr(b));
             }
-            Expr::Load { place, predicate: Some(predicate), .. } => {
+            Expr::Load { place, predicate: Some(predicate), .. } if !loads(&place.index) => {
                 self.expr(predicate);
                 self.under(&predicate.clone(), true, &mut |s| s.expr(&mut place.index));
             }

@@ -9,7 +9,7 @@ pub(super) type Atom = u32;
 const MOST: (usize, usize) = (4, 16);
 
 /// A sum of products of atoms; the constant is the product of none.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Hash, Debug, Default)]
 pub(super) struct Polynomial {
     terms: BTreeMap<Vec<Atom>, i128>,
 }

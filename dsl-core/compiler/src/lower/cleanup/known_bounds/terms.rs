@@ -1,14 +1,15 @@
 //! Integers of a kernel as sums of products of what is not known of them.
 
-use super::super::lets::Lets;
+use super::super::lets::{Lets, digest};
 use super::polynomial::{Atom, Polynomial};
+use crate::block::HostExpr;
 use crate::block::range::{Range, binary, host, of_type};
 use crate::cuda::wrap::Data;
 use crate::lower::expand::range::{Known, Launch};
 use girih_ir::simt::{Expr, Kernel, ParamKind, VarId};
-use girih_ir::tile::host::HostExpr;
 use girih_ir::types::{BinaryOp, DType};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// What an unknown integer is; equal ones are one atom.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,6 +25,19 @@ pub(super) enum Kind {
     Max(Polynomial, Polynomial),
 }
 
+impl Kind {
+    /// A number that equal kinds have in common.
+    fn number(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Kind::Value(e) => digest(e).hash(&mut hasher),
+            Kind::Host(e) => e.hash(&mut hasher),
+            Kind::Quotient(x, y) | Kind::Remainder(x, y) | Kind::Min(x, y) | Kind::Max(x, y) => (x, y).hash(&mut hasher),
+        }
+        hasher.finish()
+    }
+}
+
 /// The integers of a kernel.
 pub(super) struct Terms<'k> {
     pub kernel: &'k Kernel,
@@ -34,6 +48,8 @@ pub(super) struct Terms<'k> {
     pub launch: &'k Launch,
     pub data: &'k Data,
     atoms: Vec<(Kind, Range)>,
+    /// Atoms by a number that equal ones have in common.
+    alike: HashMap<u64, Vec<Atom>>,
     of_vars: HashMap<VarId, Option<Polynomial>>,
 }
 
@@ -43,7 +59,7 @@ impl<'k> Terms<'k> {
         (lets, made): (&'k Lets, &'k HashMap<VarId, Expr>),
         (ranges, data): (&'k HashMap<VarId, Range>, &'k Data),
     ) -> Terms<'k> {
-        Terms { kernel, lets, made, ranges, launch, data, atoms: Vec::new(), of_vars: HashMap::new() }
+        Terms { kernel, lets, made, ranges, launch, data, atoms: Vec::new(), alike: HashMap::new(), of_vars: HashMap::new() }
     }
 
     pub fn kind(&self, atom: Atom) -> &Kind {
@@ -83,11 +99,13 @@ impl<'k> Terms<'k> {
     }
 
     fn atom(&mut self, kind: Kind, range: Range) -> Polynomial {
-        let at = self.atoms.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+        let alike = self.alike.entry(kind.number()).or_default();
+        let known = alike.iter().copied().find(|atom| self.atoms[*atom as usize].0 == kind);
+        Polynomial::atom(known.unwrap_or_else(|| {
             self.atoms.push((kind, range));
-            self.atoms.len() - 1
-        });
-        Polynomial::atom(at as Atom)
+            alike.push(self.atoms.len() as Atom - 1);
+            self.atoms.len() as Atom - 1
+        }))
     }
 
     /// An integer of at most 64 bits that is the same wherever it can be read.

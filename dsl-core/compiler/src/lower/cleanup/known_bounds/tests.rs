@@ -1,10 +1,10 @@
 //! Kernels of SIMT IR by hand, before and after.
 
 use super::*;
+use crate::block::HostExpr;
 use crate::cuda;
 use girih_ir::loc::SourceLoc;
 use girih_ir::simt::{LaunchRecord, Param, ParamKind, Place, Provenance, Space, Var};
-use girih_ir::tile::host::HostExpr;
 
 const X: usize = 0;
 const DATA: usize = 1;
