@@ -89,7 +89,7 @@ impl<'k> Terms<'k> {
         if product.iter().any(|atom| self.range(*atom).0 < 0) {
             return;
         }
-        for atom in product.to_vec() {
+        for atom in product.iter().copied() {
             let (kind, range) = &mut self.atoms[atom as usize];
             range.0 = range.0.max(1);
             if let Kind::Min(x, y) = kind.clone() {
