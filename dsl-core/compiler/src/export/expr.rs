@@ -148,7 +148,7 @@ impl Names<'_> {
             Expr::Unary(UnaryOp::Not, inner) => self.truth(inner, !holds),
             // With NaN neither order holds.
             Expr::Compare(op, a, b) if !holds && (!self.dtype(a).is_float() || matches!(op, CompareOp::Eq | CompareOp::Ne)) => {
-                self.comparison(inverse(*op), a, b)
+                self.comparison(op.inverse(), a, b)
             }
             Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
                 let other = if *op == BinaryOp::And { BinaryOp::Or } else { BinaryOp::And };
@@ -235,18 +235,6 @@ fn logic(op: BinaryOp, a: Text, b: Text) -> Text {
         (Some(_), _) => b,
         (_, Some(_)) => a,
         (None, None) => Text::operator(op, DType::Bool, &a, &b),
-    }
-}
-
-/// The comparison that holds where this one does not.
-fn inverse(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Ge,
-        CompareOp::Le => CompareOp::Gt,
-        CompareOp::Gt => CompareOp::Le,
-        CompareOp::Ge => CompareOp::Lt,
-        CompareOp::Eq => CompareOp::Ne,
-        CompareOp::Ne => CompareOp::Eq,
     }
 }
 

@@ -119,3 +119,17 @@ pub enum CompareOp {
     /// ≠
     Ne,
 }
+
+impl CompareOp {
+    /// The comparison that holds where this one does not, but for NaN.
+    pub const fn inverse(self) -> CompareOp {
+        match self {
+            CompareOp::Lt => CompareOp::Ge,
+            CompareOp::Le => CompareOp::Gt,
+            CompareOp::Gt => CompareOp::Le,
+            CompareOp::Ge => CompareOp::Lt,
+            CompareOp::Eq => CompareOp::Ne,
+            CompareOp::Ne => CompareOp::Eq,
+        }
+    }
+}

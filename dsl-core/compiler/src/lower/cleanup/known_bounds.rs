@@ -113,7 +113,7 @@ impl Bounds<'_> {
                     self.assume(&e, holds, steps);
                 }
             }
-            Expr::Compare(op, a, b) => self.assume_compared(if holds { *op } else { opposite(*op) }, a, b),
+            Expr::Compare(op, a, b) => self.assume_compared(if holds { *op } else { op.inverse() }, a, b),
             _ => {}
         }
     }
@@ -239,18 +239,6 @@ fn loads(e: &Expr) -> bool {
         Expr::Element(_, a) | Expr::Unary(_, a) | Expr::Cast(_, a) | Expr::Bitcast(_, a) => loads(a),
         Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => loads(a) || loads(b),
         Expr::Ternary(_, a, b, c) | Expr::Select(a, b, c) => loads(a) || loads(b) || loads(c),
-    }
-}
-
-/// The comparison of integers that holds where this one does not.
-fn opposite(op: CompareOp) -> CompareOp {
-    match op {
-        CompareOp::Lt => CompareOp::Ge,
-        CompareOp::Le => CompareOp::Gt,
-        CompareOp::Gt => CompareOp::Le,
-        CompareOp::Ge => CompareOp::Lt,
-        CompareOp::Eq => CompareOp::Ne,
-        CompareOp::Ne => CompareOp::Eq,
     }
 }
 
